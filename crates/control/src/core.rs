@@ -11,10 +11,11 @@
 //!                                            └──────────────┘
 //! ```
 //!
-//! A core's wish to the data path is an [order](Core::Order), which the node translates: the core
-//! never sees a table, a ring or a worker. An order that was polled is answered exactly once, at
-//! once or as late as the data path likes: done, or [`Refused`] in words. What was refused is not
-//! in use; it is news for people, and not asked for again before some time has passed.
+//! A core's request to the data path is an [order](Core::Order), which the node translates: the
+//! core never sees a table, a ring or a worker. An order that was polled is answered exactly
+//! once, at once or as late as the data path likes: done, or [`Refused`] in words. A refused
+//! order has no effect; it is news for the operator, and not repeated before some time has
+//! passed.
 
 use ferrule_base::Instant;
 
@@ -29,12 +30,12 @@ pub struct Refused(pub String);
 /// A protocol, without anything around it.
 ///
 /// Each call brings the time, which never goes back. After calls that change a core all polls are
-/// drained, in any order and as far as the node likes: what is left waits.
+/// drained, in any order and as far as the node likes: the rest waits.
 pub trait Core {
     /// Origin or destination of a message, where one core has several: an interface, for
     /// example.
     type Source;
-    /// Configuration: what the core is to do from now on.
+    /// Configuration of the core from now on.
     type Command;
     /// Notice of the node: a count, a packet that waits.
     type Event;

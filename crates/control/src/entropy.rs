@@ -1,4 +1,4 @@
-//! Octets that nobody can foresee: the machine's live, seeded ones in the laboratory.
+//! Unpredictable octets: the machine's on live nodes, seeded ones in the laboratory.
 
 use ferrule_base::Rng;
 

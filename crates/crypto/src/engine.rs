@@ -1,4 +1,4 @@
-//! Engines: who works through the jobs, and when they come back.
+//! Engines: execution of jobs, at once or later.
 
 use crate::backend::{Backend, SelectError};
 use crate::job::Job;

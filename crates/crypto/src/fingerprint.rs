@@ -6,10 +6,9 @@ use sha2::{Digest, Sha256};
 /// Separates this use of the hash from every other.
 const LABEL: &[u8] = b"ferrule key fingerprint 1\0";
 
-/// Names a key in a context (an SPI, an SCI): what is stored beside a counter,
-/// so that a counter is never continued with another key or forgotten for the
-/// same one. The first 16 octets of SHA-256 over label, length of the context,
-/// context and key.
+/// Names a key in a context (an SPI, an SCI). The name is stored beside a counter, so that
+/// a counter is never continued with another key or forgotten for the same one. The first
+/// 16 octets of SHA-256 over label, length of the context, context and key.
 ///
 /// Only for keys with the entropy of a key: a guessed one can be checked.
 pub fn fingerprint(key: &Secret, context: &[u8]) -> [u8; 16] {

@@ -93,10 +93,10 @@ pub enum Verdict {
 /// The nonce of an AEAD is the whole 12 octets, made by the caller (ESP: salt
 /// and IV; MACsec: SCI and PN; XPN: salt XOR SSCI and PN).
 ///
-/// With a cipher in CBC mode the text starts with the IV, a block. Sealing writes
-/// it: the encrypted nonce, padded with zeros or cut to its last octets
-/// (SP 800-38A appendix C, first method), so a number that never repeats gives an IV
-/// that nobody foresees. Opening takes the IV from there and leaves it.
+/// With a cipher in CBC mode the text starts with the IV, a block. Sealing writes it: the
+/// encrypted nonce, padded with zeros or cut to its last octets (SP 800-38A appendix C,
+/// first method), so a number that never repeats gives an IV that cannot be predicted.
+/// Opening takes the IV from there and leaves it.
 ///
 /// With AES-CTR the nonce is made by the caller, as for an AEAD; the IV in the packet
 /// is additional data. With integrity alone ([`crate::Suite::is_integrity`])

@@ -1,4 +1,4 @@
-//! The cipher suites: what protects a packet, and its sizes.
+//! The cipher suites: protection of a packet, and its sizes.
 //!
 //! ```text
 //!   combined   AES-GCM, ChaCha20-Poly1305          one key; ICV of 16 octets
@@ -159,7 +159,8 @@ impl Suite {
         Self::ALL.into_iter().chain(Self::OLD)
     }
 
-    /// The same cipher as it is outside ESP, where nobody asks how an IV travels.
+    /// The same cipher as it is outside ESP, where the transport of the IV makes no
+    /// difference.
     pub const fn cipher(self) -> Self {
         match self {
             Self::AesGcmIiv(aes) => Self::AesGcm(aes),
@@ -267,8 +268,8 @@ impl Suite {
         self.mac().is_none() && !matches!(self, Self::AesGmac(_))
     }
 
-    /// Nothing is hidden: a job has everything under its additional data and an
-    /// empty text. What AH can have.
+    /// Nothing is encrypted: a job has everything under its additional data and an empty
+    /// text. AH allows these suites alone.
     pub const fn is_integrity(self) -> bool {
         matches!(self, Self::Null(_) | Self::AesGmac(_))
     }

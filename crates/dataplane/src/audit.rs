@@ -2,8 +2,8 @@
 //! RFC 4301 section 5.2, RFC 4302 section 3.4, RFC 4303 sections 3.3.3 and 3.4, and
 //! 802.1AE clause 10.7.
 //!
-//! One for each reason until somebody takes them: a flood costs a comparison a packet.
-//! Beside them, the first packet of each entry of an access list that is to be logged.
+//! One for each reason until they are taken: a flood costs a comparison a packet. Beside
+//! them, the first packet of each entry of an access list that is to be logged.
 
 use crate::classify::Direction;
 use ferrule_base::{DropReason, Instant, PortId};
@@ -54,7 +54,7 @@ pub struct Logged {
     pub len: usize,
 }
 
-/// Samples that nobody took yet.
+/// Samples that were not taken yet.
 #[derive(Clone, Debug)]
 pub struct Audit {
     seen: u64,

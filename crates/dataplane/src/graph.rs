@@ -459,7 +459,7 @@ impl Ctx<'_> {
         }
         let (places, _) = verdicts.places.split_at(batch.len().min(BATCH));
         match places.first().and_then(|&first| Next::from_place(first)) {
-            // All of them are looked at, so that it is a few vectors' work.
+            // Compares every place, so that it is a few vectors' work.
             Some(next) if places.iter().fold(0, |all, &place| all | place ^ next as u8) == 0 => {
                 self.out.send_all(next, batch);
             }

@@ -1,5 +1,5 @@
-//! TCP's maximum segment size, held to what a path carries (RFC 9293 section
-//! 3.7.1): who cannot hear "packet too big" then sends none that are.
+//! TCP's maximum segment size, held to what a path carries (RFC 9293 section 3.7.1): a host
+//! that does not receive "packet too big" then sends no segment that is.
 //!
 //! ```text
 //!   SYN │ ports seq ack … checksum │ 2 4 MSS │ 1 │ 3 3 7 │ …
@@ -7,10 +7,10 @@
 //!                                           headers: 40 octets, in IPv6 60
 //! ```
 //!
-//! The option is changed in place, and the checksum by what changed (RFC 1624): it
-//! stays as wrong as it was where it was wrong. A SYN without the option means 536
-//! octets (IPv6: 1220), which fit; none is added. What is cut short, fragmented
-//! apart or contradicts itself stays as it is.
+//! The option is changed in place, and the checksum by the difference (RFC 1624): a wrong
+//! checksum stays as wrong as it was. A SYN without the option means 536 octets (IPv6:
+//! 1220), which fit; none is added. A header that is cut short, spread over fragments or
+//! contradicts itself stays as it is.
 //!
 //! A tunnel does it where it seals and opens, to what it carries then; an interface
 //! in a stage of its own ([`Clamp`]), through which go packets to it and from it.

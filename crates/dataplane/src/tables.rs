@@ -76,7 +76,7 @@ impl Tables {
 /// Tables made of others, each entry at most a cache line.
 #[derive(Default)]
 pub struct Hot {
-    /// By port: what frames without a tag come to.
+    /// Entry of frames without a tag, by port.
     pub(crate) entries: Vec<Entry>,
     /// By interface: members of bridges.
     pub(crate) members: Vec<bridge::Member>,
@@ -86,7 +86,7 @@ pub struct Hot {
     pub(crate) exits: Vec<Exit>,
     /// The paths of those that stand for some.
     pub(crate) groups: NextHopGroups,
-    /// Addresses that nobody else sends from.
+    /// Addresses from which no other host sends.
     pub(crate) reserved: Reserved,
 }
 

@@ -48,7 +48,7 @@ fn inner(n: u32) -> Vec<u8> {
     ip
 }
 
-/// Octets of memory that this process has in use; nothing where nobody says.
+/// Octets of memory that this process has in use; nothing if the system does not tell.
 fn resident() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
@@ -66,7 +66,7 @@ struct Node {
 }
 
 impl Node {
-    /// One packet through a stage: what comes out, and where to.
+    /// Sends one packet through a stage; returns its next place and its octets.
     fn pass(&mut self, octets: &[u8], meta: Meta, inbound: bool) -> (Next, Vec<u8>) {
         let mut packet = self.cache.packet_from(octets).expect("the pool has room");
         *packet.meta_mut() = meta;

@@ -173,7 +173,7 @@ impl<B: AsMut<[u8]>> Placed<B> {
     }
 }
 
-/// A job of a key that nobody has.
+/// A job whose key does not exist.
 fn failed<B>(mut job: Job<B>) -> Job<B> {
     if job.verdict == Verdict::Pending {
         job.verdict = Verdict::Failed;

@@ -309,7 +309,7 @@ fn set_pin(module: &Path, label: &str, pin: &str) {
     session.login(UserType::So, Some(&"9999".into())).unwrap();
     session.init_pin(&pin.into()).unwrap();
     session.logout().unwrap();
-    // What this process knows of the module stays: other tests use it.
+    // The state that this process has of the module stays: other tests use it.
     std::mem::forget(module);
 }
 
@@ -319,8 +319,8 @@ fn close_all_sessions(module: &Path) {
     // SAFETY: the library is loaded already.
     let library = unsafe { cryptoki_sys::Pkcs11::new(module) }.unwrap();
     for slot in known.get_slots_with_token().unwrap() {
-        // SAFETY: the call takes a number, and the caller has its turn: nobody else uses a
-        // session meanwhile.
+        // SAFETY: the call takes a number, and the caller has its turn: no other test uses
+        // a session meanwhile.
         assert_eq!(unsafe { library.C_CloseAllSessions(slot.id()) }, 0);
     }
     std::mem::forget(known);

@@ -113,8 +113,8 @@ pub struct Region {
     release: Option<Box<dyn FnOnce(*mut u8, usize) + Send + Sync>>,
 }
 
-// SAFETY: a region is plain memory; who may touch which chunk is settled by the
-// ownership of chunk numbers.
+// SAFETY: a region is plain memory; the ownership of chunk numbers settles which thread may
+// touch which chunk.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -133,7 +133,7 @@ impl Region {
         Self { base, len, release: Some(Box::new(release)) }
     }
 
-    /// Memory that somebody mapped.
+    /// Memory that the caller mapped.
     ///
     /// # Safety
     /// `len` zeroed octets at `base`, aligned to 4 KiB, are readable, writable
@@ -193,8 +193,8 @@ impl Shared {
         let owners = unsafe { &(*shared.as_ptr()).owners.0 };
         // Accesses of each owner happen before this, and freeing happens after all of them.
         if owners.fetch_sub(count, Ordering::AcqRel) == count {
-            // SAFETY: it is the pointer of the box in `Pool::new`, and nobody else has one
-            // of which use is made.
+            // SAFETY: it is the pointer of the box in `Pool::new`, and no other copy of it
+            // is used any more.
             drop(unsafe { Box::from_raw(shared.as_ptr()) });
         }
     }
@@ -202,7 +202,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: it came from a leaked box, and nobody holds a packet any more.
+        // SAFETY: it came from a leaked box, and no packet is left.
         drop(unsafe { Box::from_raw(self.headers.as_ptr()) });
     }
 }
@@ -249,7 +249,7 @@ impl Pool {
             free,
             owners: Owners(AtomicUsize::new(1)),
         };
-        // SAFETY: its place was made above, and nobody else knows it yet.
+        // SAFETY: its place was made above, and is not known elsewhere yet.
         unsafe { shared.write(contents) };
         Self(shared)
     }
@@ -309,7 +309,7 @@ impl Pool {
     ///
     /// # Safety
     /// The number came from `into_chunk` of a packet of this pool, is taken
-    /// back once, and nobody else (the kernel included) uses the chunk any more.
+    /// back once, and no other user (the kernel included) has the chunk any more.
     pub unsafe fn from_chunk(&self, index: u32, head: usize, len: usize) -> Packet {
         assert!(head + len <= self.chunk_size());
         let mut packet = Packet(self.shared().header(index));
@@ -395,7 +395,7 @@ impl PoolCache {
     fn refill(&mut self) {
         let shared = self.pool.shared();
         self.free.extend(std::iter::from_fn(|| shared.free.pop()).take(self.max / 4));
-        // Before anybody gets one of them; until then our handle keeps the pool.
+        // Before any of them is handed out; until then the local handle keeps the pool.
         shared.owners.0.fetch_add(self.free.len(), Ordering::Relaxed);
     }
 
@@ -488,8 +488,8 @@ impl Packet {
     #[inline]
     pub fn split(&mut self) -> (&mut Meta, &mut [u8]) {
         let h = self.header_mut();
-        // SAFETY: as in `data_mut`; what the stages know stands beside the chunks,
-        // so the two do not overlap.
+        // SAFETY: as in `data_mut`; the metadata stands beside the chunks, so the two do
+        // not overlap.
         let data =
             unsafe { std::slice::from_raw_parts_mut(h.chunk.add(h.extent.head()), h.extent.len()) };
         (&mut h.meta, data)
@@ -520,8 +520,8 @@ impl Packet {
         fits
     }
 
-    /// Puts `count` octets in front and returns them; what is in them is left
-    /// over from before. Nothing if there is no room.
+    /// Puts `count` octets in front and returns them, with their old contents. Nothing if
+    /// there is no room.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
         let h = self.header_mut();
@@ -530,15 +530,15 @@ impl Packet {
         Some(&mut self.data_mut()[..count])
     }
 
-    /// Puts `N` octets in front and returns them; what is in them is left over from
-    /// before. Nothing if there is no room.
+    /// Puts `N` octets in front and returns them, with their old contents. Nothing if there
+    /// is no room.
     #[inline(always)]
     pub fn front<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         self.prepend(N)?.first_chunk_mut()
     }
 
-    /// Puts `count` octets behind and returns them; what is in them is left
-    /// over from before. Nothing if there is no room.
+    /// Puts `count` octets behind and returns them, with their old contents. Nothing if
+    /// there is no room.
     #[inline]
     pub fn append(&mut self, count: usize) -> Option<&mut [u8]> {
         if count > self.tail_room() {
@@ -565,9 +565,9 @@ impl Packet {
     }
 
     /// Cuts the packet down to `len` octets and puts `FRONT` in front of them and `behind`
-    /// behind: those in front, and the first `TAIL` behind. What is in them is left over from
-    /// before. Nothing, and nothing done, if the packet is shorter, `behind` is less than
-    /// `TAIL`, or there is no room.
+    /// behind: those in front, and the first `TAIL` behind, with their old contents. Nothing,
+    /// and nothing done, if the packet is shorter, `behind` is less than `TAIL`, or there is
+    /// no room.
     #[inline(always)]
     pub fn wrap<const FRONT: usize, const TAIL: usize>(
         &mut self,
@@ -606,8 +606,8 @@ impl Packet {
         fits
     }
 
-    /// Makes it a fresh packet of `len` octets, as if just received; what is in
-    /// them is left over from before. Longer than the chunk is cut.
+    /// Makes it a fresh packet of `len` octets, as if just received, with their old
+    /// contents. A longer one than the chunk is cut.
     #[inline]
     pub fn renew(&mut self, len: usize) {
         let len = len.min(self.chunk_size() - HEAD_ROOM);

@@ -98,8 +98,8 @@ pub trait Port: Send {
     /// Fills `batch` up with received frames.
     fn receive(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch);
 
-    /// Takes frames from the front of `batch` as far as the wire has room; what
-    /// is left stays in `batch`, in order. Returns spent buffers to `cache`.
+    /// Takes frames from the front of `batch` as far as the wire has room; the others stay
+    /// in `batch`, in order. Returns spent buffers to `cache`.
     fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch);
 
     /// Counters since the start.

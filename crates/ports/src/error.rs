@@ -23,7 +23,7 @@ pub struct OpenError {
     pub fault: OpenFault,
     /// The operation that failed, and its object.
     pub what: String,
-    /// One sentence: what to do.
+    /// The remedy, in one sentence.
     pub remedy: String,
     /// The kernel's error.
     pub source: Option<io::Error>,

@@ -115,7 +115,7 @@ impl Link {
     /// far end is in another namespace.
     pub fn far_end_makes_supers(&self) -> Option<bool> {
         let far = self.far_end().filter(|far| far.is_veth() && self.is_veth())?;
-        // An index of another namespace may be somebody else's here.
+        // An index of another namespace may belong to another interface here.
         far.far_index().filter(|&back| back == self.index)?;
         [ETHTOOL_GTSO, ETHTOOL_GGSO]
             .iter()

@@ -1,5 +1,5 @@
-//! News of network interfaces, from the kernel (rtnetlink(7), `RTMGRP_LINK`): which came,
-//! changed or went. Listening needs no privilege.
+//! News of network interfaces, from the kernel (rtnetlink(7), `RTMGRP_LINK`): interfaces
+//! that came, changed or went. Listening needs no privilege.
 
 use crate::error::{Doing, OpenError};
 use netlink_packet_core::{NetlinkBuffer, NetlinkMessage, NetlinkPayload};
@@ -29,7 +29,8 @@ pub enum News {
         /// True if the interface left, if only for another namespace.
         went: bool,
     },
-    /// There was more than the socket holds, or what nobody understands: look at all.
+    /// More news than the socket holds, or a message that cannot be read: check every
+    /// interface.
     Lost,
 }
 
@@ -66,7 +67,7 @@ impl LinkNews {
                 },
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // The socket was full; what follows is heard again.
+                // The socket was full; later messages arrive again.
                 Err(_) => news.push(News::Lost),
             }
         }

@@ -1,10 +1,10 @@
 //! Software in place of the offloads that a sender left to its device: checksums filled in,
 //! segments cut, VLAN tags put back.
 //!
-//! A local stack hands its device frames of up to 64 KiB ("super-frames") and
-//! checksums that hold no more than the pseudo header's sum. The kernel
-//! describes both in a virtio-net header in front of the frame. Nothing of the
-//! kind may enter a node: what is sealed is on the wire as it is.
+//! A local stack hands its device frames of up to 64 KiB ("super-frames") and checksums
+//! that hold no more than the pseudo header's sum. The kernel describes both in a
+//! virtio-net header in front of the frame. None of these may enter a node: a sealed frame
+//! cannot be finished later.
 
 use crate::checksum::{self, Transport};
 use ferrule_pipeline::{Packet, PoolCache, Supers};
@@ -169,8 +169,8 @@ impl Segmenter {
             _ => return None,
         };
         let size = usize::from(vnet.gso_size);
-        // What says that another header's checksum was left is no frame that we see
-        // through.
+        // A description of another header's unfinished checksum belongs to a frame whose
+        // headers were not understood.
         let told = (usize::from(vnet.csum_start), Some(usize::from(vnet.csum_offset)));
         if vnet.flags & NEEDS_CSUM != 0 && told != (transport.at, transport.field()) {
             return None;

@@ -45,7 +45,7 @@ impl Wake {
         self.0.try_clone().map(Self)
     }
 
-    /// Wakes whoever sleeps on it, or will.
+    /// Wakes the thread that sleeps on it, or will.
     pub fn wake(&self) {
         // The one failure there is: the counter is full, so it is readable.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
@@ -203,7 +203,7 @@ pub fn hide_memory() -> io::Result<()> {
 /// without a copy. Of itself the allocator stops doing so after the first one.
 pub fn return_large_allocations() {
     const FROM: libc::c_int = 1 << 20;
-    // SAFETY: plain numbers. What is refused stays as it was.
+    // SAFETY: plain numbers. A refused setting stays as it was.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, FROM);

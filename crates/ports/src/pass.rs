@@ -1,9 +1,9 @@
 //! Descriptors from one process to another over a Unix socket (`SCM_RIGHTS`):
 //! a small privileged parent opens, the daemon receives.
 //!
-//! A descriptor that was passed has two holders until the sender closes its
-//! own. It should do so at once: a port's memory is free for other uses only
-//! when nobody holds its socket any more.
+//! A descriptor that was passed has two holders until the sender closes its own. It should
+//! do so at once: a port's memory is free for other uses only when no process holds its
+//! socket any more.
 
 use crate::sys::{check, check_len};
 use std::io;

@@ -1,8 +1,8 @@
-//! Capture files as a port: frames come from a pcap or pcapng file, what is
-//! sent goes to a pcapng file.
+//! Capture files as a port: received frames come from a pcap or pcapng file, sent frames go
+//! to a pcapng file.
 //!
-//! This port is for tests and for replaying what somebody recorded, not for
-//! speed: it reads and writes files, and the reader allocates each frame.
+//! This port is for tests and for replaying recorded frames, not for speed: it reads and
+//! writes files, and the reader allocates each frame.
 
 use crate::error::{Doing, OpenError, OpenFault};
 use ferrule_base::{Duration, Instant};

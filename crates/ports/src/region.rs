@@ -34,8 +34,8 @@ pub fn mapped(len: usize) -> io::Result<(Region, Pages)> {
         unsafe { libc::madvise(map.base().as_ptr().cast(), map.len(), advice) };
     }
     let (base, len) = (map.base(), map.len());
-    // SAFETY: fresh zeroed memory, on page boundaries, known to nobody else and
-    // mapped until `map` is dropped.
+    // SAFETY: fresh zeroed memory, on page boundaries, not referenced elsewhere and mapped
+    // until `map` is dropped.
     Ok((unsafe { Region::mapped(base, len, move |_, _| drop(map)) }, pages))
 }
 

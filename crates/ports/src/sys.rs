@@ -91,8 +91,8 @@ pub(crate) fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
-/// Returns when every reader in the kernel that began before has ended: what
-/// was taken out of a map is then used by nobody.
+/// Returns when every reader in the kernel that began before has ended: entries taken out
+/// of a map have no user then.
 pub(crate) fn rcu_barrier() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: no memory is named. Systems that reserve cores refuse; there the
@@ -106,7 +106,7 @@ pub(crate) struct Map {
     len: usize,
 }
 
-// SAFETY: a mapping is plain memory; who may touch what is settled by its owner.
+// SAFETY: a mapping is plain memory; its owner settles the access to its parts.
 unsafe impl Send for Map {}
 // SAFETY: a shared map gives out its address only.
 unsafe impl Sync for Map {}
@@ -119,7 +119,7 @@ impl Map {
         Self::new(len, prot, flags, fd, offset)
     }
 
-    /// Maps `len` zeroed octets that nobody else has.
+    /// Maps `len` zeroed octets of its own.
     pub(crate) fn anonymous(len: usize, flags: i32) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
         Self::new(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
@@ -146,7 +146,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; who holds pointers into it holds the map.
+        // SAFETY: our own mapping; every holder of pointers into it holds the map.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

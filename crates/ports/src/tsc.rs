@@ -1,5 +1,5 @@
-//! The processor's time stamp counter, for benchmarks: what a path costs in
-//! clocks compares across machines where packets per second do not.
+//! The processor's time stamp counter, for benchmarks: the cost of a path in clocks can be
+//! compared across machines, unlike packets per second.
 
 /// The counter now; 0 on machines that have none.
 #[inline]

@@ -318,7 +318,7 @@ mod tests {
         ) {
             let mut once = octets.clone();
             if arrived_v4(&mut once).is_ok() && muted_v4(&mut once).is_ok() {
-                // What is zero already stays; nothing is longer or shorter.
+                // Fields that are zero already stay; no length changes.
                 prop_assert_eq!(once.len(), octets.len());
             }
             let mut once = octets.clone();

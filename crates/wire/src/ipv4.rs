@@ -169,8 +169,8 @@ impl Alike {
     /// True if the checksum of another header of this kind is right, too.
     #[inline(always)]
     pub fn is_good(self, header: &Header) -> bool {
-        // What is the same in both adds the same to both sums. Of some words above zero it
-        // is a multiple of 0xffff if that is what remains (RFC 1071).
+        // The constant fields add the same to both sums. A sum of words above zero is a
+        // multiple of 0xffff if that is its remainder (RFC 1071).
         let sum = Self::differing(header) + self.0;
         (sum >> 16) + (sum & 0xffff) == 0xffff
     }

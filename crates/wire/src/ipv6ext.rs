@@ -114,9 +114,8 @@ pub struct Upper {
     pub routing: Option<usize>,
 }
 
-/// Steps over the extension headers in the payload of an IPv6 packet whose
-/// header names `next`. ESP and AH are where a walk ends: what they protect is
-/// for IPsec to read.
+/// Steps over the extension headers in the payload of an IPv6 packet whose header names
+/// `next`. A walk ends at ESP and AH: the headers behind them are for IPsec to read.
 #[inline]
 pub fn walk(next: Protocol, payload: &[u8]) -> Result<Upper, Malformed> {
     let mut upper = Upper {
@@ -184,10 +183,11 @@ impl UnknownOption {
 /// The option without length or data.
 const PAD1: u8 = 0;
 
-/// The first option, in the headers that a node has to look at, that whoever does not know
-/// it must not skip. (All that are known here may be skipped.) On the way that is the
-/// hop-by-hop header alone; at the destination those with destination options, too, up to
-/// the header of a fragment: what is behind that can be read once the datagram is whole.
+/// The first option, in the headers that a node has to look at, that a node which does not
+/// know it must not skip. (The options known here may all be skipped.) On the way that is
+/// the hop-by-hop header alone; at the destination those with destination options, too, up
+/// to the header of a fragment: the options behind it can be read once the datagram is
+/// whole.
 pub fn unknown_option(
     next: Protocol,
     payload: &[u8],
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn later_fragments_end_the_walk() {
-        // What follows looks like a header chain but is data.
+        // The following octets look like a header chain but are data.
         let chain = hex("3c00000900000001 ffffffff");
         let upper = walk(Protocol::FRAGMENT, &chain).unwrap();
         assert_eq!((upper.protocol, upper.offset), (Protocol::DESTINATION, 8));

@@ -11,8 +11,8 @@
 //! | type | zero | checksum | zero (2) | count (2) | records: type, lengths, group |
 //! +------+------+----------+----------+-----------+------------------------------+
 //! ```
-//! Of version 2 reports with one record without sources are read and written: what a host
-//! says of a group that it wants from all senders.
+//! Of version 2 reports with one record without sources are read and written: a host's
+//! report of a group that it wants from all senders.
 
 use crate::Malformed;
 use std::fmt;

@@ -155,8 +155,8 @@ impl Header {
         LEGAL >> (self.tci_an >> 2) & 1 != 0
     }
 
-    /// Octets of secure data in front of the ICV, if so many follow the SecTAG: what a short
-    /// length says, or else all.
+    /// Octets of secure data in front of the ICV, if so many follow the SecTAG: as many as a
+    /// short length says, or else all.
     #[inline]
     pub fn secured_len(&self, behind: usize) -> Option<usize> {
         let short = usize::from(self.short_len);

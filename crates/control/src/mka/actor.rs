@@ -1,8 +1,8 @@
-//! A participant: one CAK, the peers that have it, and who of them is key server.
+//! A participant: one CAK, the peers that have it, and the key server among them.
 //!
 //! A peer is *potential* once it was heard. It is *live* once it says that it heard a message
 //! of ours that is not older than [`LIFE`] (802.1X-2020 clause 9.4.3): recorded messages of
-//! others do not make anybody live, nor do they keep a peer alive or take its place.
+//! others make no peer live, nor do they keep one alive or take its place.
 
 use super::config::{ANSWER, Cak, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX, Suite};
 use super::fault::Fault;
@@ -131,7 +131,7 @@ fn identifier(entropy: &mut dyn Entropy) -> Option<Mi> {
 }
 
 impl Actor {
-    /// A participant that knows nobody; nothing without random octets.
+    /// A participant without peers; nothing without random octets.
     pub fn new(now: Instant, cak: Cak, entropy: &mut dyn Entropy) -> Option<Self> {
         Some(Self {
             ckn: cak.ckn,
@@ -158,7 +158,7 @@ impl Actor {
         Some(KeyId { mi: self.own.mi, kn: self.kn })
     }
 
-    /// A new identity: nobody is known any more.
+    /// A new identity, with no peers.
     pub fn begin_anew(&mut self, now: Instant, entropy: &mut dyn Entropy) {
         let Some(mi) = identifier(entropy) else { return };
         (self.own, self.kn) = (Member { mi, mn: 0 }, 0);
@@ -274,7 +274,7 @@ impl Actor {
         }
         let heard = Potential { sci, mn, expires: now + LIFE };
         if self.potential.insert(mi, heard).is_none() {
-            // It learns soon that it was heard.
+            // The peer learns soon that it was heard.
             let last = self.sent.back().map_or(Instant::ZERO, |&(_, at)| at);
             self.hello = self.hello.min(now.max(last + ANSWER));
         }
@@ -307,11 +307,11 @@ impl Actor {
         live.chain(self.potential.values().map(|peer| peer.expires)).min()
     }
 
-    /// The key server: the best priority, of these the lowest SCI (clause 9.5). Nobody without
-    /// live peers.
+    /// The key server: the best priority, of these the lowest SCI (clause 9.5). Nothing
+    /// without live peers.
     pub fn server(&self, own: &Config) -> Option<Sci> {
         let mine = (own.priority, own.sci);
-        // One that is not willing, or has chosen another, is none.
+        // A peer that is not willing, or has chosen another server, is not considered.
         let all = self.live.values().filter(|peer| peer.is_server);
         let all = all.map(|peer| (peer.priority, peer.sci));
         let best = all.chain([mine]).filter(|(priority, _)| *priority < NEVER_SERVER).min();

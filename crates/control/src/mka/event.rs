@@ -82,7 +82,8 @@ pub enum Order {
     Port(PortState),
 }
 
-/// A participant: what tells the messages of its peers from those of others.
+/// A participant: the data by which the messages of its peers are told from those of
+/// others.
 #[derive(Clone, Debug)]
 pub struct Participant {
     /// Name of its CAK.
@@ -118,7 +119,7 @@ pub enum News {
     PeerLive(Sci),
     /// A peer was silent for [`LIFE`](super::config::LIFE).
     PeerLost(Sci),
-    /// The key server is this one; nobody.
+    /// The key server is this one; nothing: there is none.
     KeyServer(Option<Sci>),
     /// A SAK is in use.
     InUse(KeyId),

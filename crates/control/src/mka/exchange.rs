@@ -42,7 +42,7 @@ impl Kay {
         let heard = actor.hear(now, &repr, sci, &mut *self.entropy)?;
         if heard.is_new {
             self.tell(News::PeerLive(repr.sci));
-            // It learns at once that it was heard.
+            // The peer learns at once that it was heard.
             self.hurry(now);
         }
         let taken = if heard.is_live { self.take(now, at, &repr) } else { Ok(()) };
@@ -70,7 +70,7 @@ impl Kay {
         }
     }
 
-    /// Bounded delay: what a peer sent before is too late.
+    /// Bounded delay: frames that a peer sent before are too late.
     fn raise_lowest_pn(&mut self, repr: &Repr) {
         let said = repr.set(|set| match set {
             Set::SakUse(sak_use) if sak_use.delay_protect => Some(*sak_use),
@@ -145,7 +145,7 @@ impl Kay {
         let Config { destination: dst, sci, ethertype, .. } = self.config;
         let ethernet = ethernet::Repr { dst, src: sci.system(), ethertype };
         let frame = self.actors[at].keys.frame(ethernet, &repr);
-        // What nobody sends is not worth more than the newest.
+        // Messages that are not fetched are not worth more than the newest.
         if self.transmits.len() >= 2 * self.actors.len().max(1) {
             self.transmits.pop_front();
         }
@@ -181,8 +181,8 @@ impl Kay {
         let made = latest.and_then(|sak| sak.made.as_ref().map(|made| (sak, made)));
         let distributed = made.filter(|(sak, made)| {
             let recent = now.since(sak.since) < LIFE;
-            // One that is new may have used the SAK in an earlier life, by the same SCI: its
-            // packet numbers would begin anew. It gets the next one.
+            // A new peer may have used the SAK in an earlier life, by the same SCI: its
+            // packet numbers would begin anew. It gets the next SAK.
             let actor = &self.actors[at];
             let is_theirs = actor.live.keys().all(|mi| made.members.contains(mi));
             // Once a member is gone the list would say other SSCIs: a nonce could come twice.

@@ -23,7 +23,7 @@ pub enum Fault {
     OldNumber,
     /// More peers than [`PEERS_MAX`](super::config::PEERS_MAX).
     Peers,
-    /// A SAK from somebody who is not the key server.
+    /// A SAK from a participant that is not the key server.
     NotKeyServer,
     /// A SAK that does not unwrap, or of a suite that is not known.
     Sak,

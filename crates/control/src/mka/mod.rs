@@ -251,7 +251,7 @@ impl Core for Kay {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // What did not follow when its time came follows from something else.
+        // A timer that had no effect when it was due is not waited for again.
         let is_to_come = |at: &Instant| *at > self.looked;
         let of_actor = |actor: &Actor| {
             let waits = actor.has_potential().then_some(actor.changed + LIFE);
@@ -472,7 +472,8 @@ impl Kay {
         }
         let pn = this.live.values().filter_map(|peer| peer.lowest_pn(sak.key, sak.suite));
         let pn = pn.chain([sak.next_pn]).max();
-        // (Who forgot a SAK must not have it again: its packet numbers would begin anew.)
+        // (A peer that forgot a SAK must not get it again: its packet numbers would begin
+        // anew.)
         !all_receive
             || self.rekey
             || self.config.rekey.is_some_and(|after| now.since(sak.since) >= after)

@@ -74,7 +74,7 @@ impl Sak {
         self.next_pn = if self.suite.is_xpn() { pn } else { pn.min(u32::MAX.into()) };
     }
 
-    /// A message says the number of a bounded hello time ago: what was sent since may still be
+    /// A message gives the number of a bounded hello time ago: frames sent since may still be
     /// under way.
     pub fn age(&mut self, now: Instant) {
         let (pn, at) = self.aged;

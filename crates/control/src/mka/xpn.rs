@@ -99,7 +99,7 @@ mod tests {
             (first.of(&mi(3)), first.of(&mi(2)), first.of(&mi(1))),
             (Some(1), Some(2), None)
         );
-        // One that is no member, two that have one SCI, one that is there twice.
+        // A peer that is no member, two members with one SCI, a member that is there twice.
         assert_eq!(Sscis::by_sci(mi(4), members.to_vec()), None);
         for more in [(mi(4), sci(7, 1)), (mi(3), sci(1, 1))] {
             assert_eq!(Sscis::by_sci(mi(1), [&members[..], &[more]].concat()), None);

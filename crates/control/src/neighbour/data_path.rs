@@ -83,8 +83,8 @@ impl DataPath {
         None
     }
 
-    /// An order was answered. Of one that was refused: the neighbour, if it was to be set. (What
-    /// cannot be removed is not there.)
+    /// Takes the answer to an order. For a refused one returns the neighbour, if it was to be
+    /// set. (An entry that cannot be removed does not exist.)
     pub(super) fn answered(&mut self, token: Token, is_done: bool) -> Option<Key> {
         let (key, mac) = self.asked.remove(&token)?;
         let entry = self.entries.get_mut(&key)?;

@@ -66,7 +66,7 @@ pub struct Discovery {
     own: BTreeMap<Key, Own>,
     /// Time of the last defence of each address.
     defended: BTreeMap<Key, Instant>,
-    /// Interfaces on which somebody asks for groups, and whether in version 2.
+    /// Interfaces with a querier for groups; true if it speaks version 2.
     queried: BTreeMap<u16, bool>,
     table: Table,
     data_path: DataPath,

@@ -83,7 +83,7 @@ impl Table {
         self.entries.len()
     }
 
-    /// Neighbours that nobody configured, asked for in vain so far.
+    /// Neighbours that no configuration names, asked for in vain so far.
     pub(super) const fn incomplete(&self) -> usize {
         self.incomplete
     }
@@ -106,7 +106,7 @@ impl Table {
     pub(super) fn put(&mut self, now: Instant, key: Key, state: State, kept: bool) {
         let old = self.entries.get(&key);
         let sought = old.is_some_and(|old| old.sought) || kept || state.mac().is_none();
-        // One that moves again and again is asked in time for all that.
+        // A neighbour that moves again and again is asked in time for all that.
         let both_stale =
             |old: &&Entry| matches!((old.state, state), (State::Stale(_), State::Stale(_)));
         let timer = old.filter(both_stale).map_or(state.timer(now, key), |old| old.timer);

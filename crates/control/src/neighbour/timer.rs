@@ -14,7 +14,7 @@ pub enum Timer {
     /// A neighbour that a configuration names is to be asked for again, or one that was refused
     /// may be.
     Again(Key),
-    /// An own address is to be announced, or was not claimed by anybody.
+    /// An own address is to be announced, or had no other claim.
     Announce(Key),
     /// The group of an own address is to be reported once more.
     Join(Key),

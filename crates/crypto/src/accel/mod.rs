@@ -1,5 +1,5 @@
-//! The crate's only unsafe code: what is called or computed without the checks that
-//! a safe interface makes for each packet, behind functions that are safe.
+//! The crate's only unsafe code, without the checks that a safe interface makes for each
+//! packet, behind functions that are safe.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod aws;

@@ -104,8 +104,8 @@ impl Order {
         &self.numbers[..self.count]
     }
 
-    /// Elements of two slices in this order, those of one number together. (What is behind
-    /// the end of either is left out.)
+    /// Elements of two slices in this order, those of one number together. (Numbers behind
+    /// the end of either are left out.)
     #[inline]
     pub fn walk<'a, A, B>(&'a self, a: &'a mut [A], b: &'a mut [B]) -> Walk<'a, A, B> {
         let len = a.len().min(b.len());

@@ -87,7 +87,8 @@ fn run(key: &Context, op: Op, nonce: &[u8; 12], parts: parts::Aead<'_>) -> Verdi
     match op {
         Op::Seal if key.seal(nonce, parts.ad, parts.text, parts.icv) => Verdict::Done,
         Op::Seal => Verdict::Failed,
-        // Decrypts while it authenticates; what is not authentic is zeroed.
+        // Decrypts while it authenticates; the text of a packet that is not authentic is
+        // zeroed.
         Op::Open if key.open(nonce, parts.ad, parts.text, parts.icv) => Verdict::Done,
         Op::Open => Verdict::BadIcv,
     }

@@ -10,11 +10,11 @@
 //!            └─ x ─────▶ its own library
 //! ```
 //!
-//! First each job's key is found, and what is needed to put jobs in order. All else of a
-//! job is read when its turn comes: what finds its bounds then goes on beside the kernel,
-//! which has use for other parts of the processor. Packets of different SAs go together;
-//! only operation and length of the key are the same. Jobs of a batch do not depend on
-//! each other, so that it does not matter which is done first.
+//! First each job's key is found, and the lengths by which jobs are put in order. All else
+//! of a job is read when its turn comes: the computation of its bounds then goes on beside
+//! the kernel, which has use for other parts of the processor. Packets of different SAs go
+//! together; only operation and length of the key are the same. Jobs of a batch do not
+//! depend on each other, so their order does not matter.
 
 use super::lanes::Waiting;
 use super::{Key, Made, parts};
@@ -63,7 +63,8 @@ impl Default for Found<'_> {
 }
 
 impl<'a> Found<'a> {
-    /// Looks at the pending jobs of a batch; which of them are others.
+    /// Notes the keys of the pending jobs that the AES-GCM kernel takes; returns the set of
+    /// the other pending jobs.
     #[inline(always)]
     fn note<A>(&mut self, keys: &'a KeyTable, jobs: &[Job<A>]) -> Set {
         const WORD: usize = u64::BITS as usize;

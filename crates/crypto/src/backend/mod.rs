@@ -48,8 +48,8 @@ use std::fmt;
 /// Cryptographic implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// Our own kernels, AVX-512: four packets of AES-GCM at a time or sixteen of
-    /// AES-CBC or HMAC, four blocks per instruction. What they have not is aws-lc's.
+    /// Our own kernels, AVX-512: four packets of AES-GCM at a time or sixteen of AES-CBC or
+    /// HMAC, four blocks per instruction. Other suites are aws-lc's.
     Vaes512,
     /// The same with AVX2, two blocks per instruction.
     Vaes256,
@@ -147,7 +147,7 @@ impl Backend {
     }
 }
 
-/// A key for the kernels; what they have not is aws-lc's.
+/// A key for the kernels, or for aws-lc where they do not have the suite.
 #[cfg(target_arch = "x86_64")]
 fn multi(
     kernel: Option<gcm::Kernel>,
@@ -174,9 +174,9 @@ fn multi(
     }
 }
 
-/// A key, compiled for a backend: key schedules, powers of the hash key, the
-/// hash states after the padded key. A handle of a few words; what is large is
-/// on the heap, is never moved, and is wiped when the key is dropped.
+/// A key, compiled for a backend: key schedules, powers of the hash key, the hash states
+/// after the padded key. A handle of a few words; larger parts are on the heap, are never
+/// moved, and are wiped when the key is dropped.
 pub struct Key(Made);
 
 enum Made {

@@ -1,5 +1,5 @@
-//! Batches: what a backend does with many packets at a time is what it would do
-//! with one after the other. The other is RustCrypto's.
+//! A batch gives the same results as its packets one after the other. The reference is
+//! RustCrypto.
 
 use crate::packet::{Packet, counting_spec, text_len, written_iv};
 use ferrule_base::Rng;
@@ -97,7 +97,7 @@ fn cbc_batches_of_any_mix_come_out_as_one_packet_after_the_other() {
     let engines: Vec<_> = Backend::all().iter().map(|&backend| engine(backend).0).collect();
     for round in 0..250 {
         let count = if round % 3 == 0 { 64 } else { 1 + rng.below(64) };
-        // All of one key, of one suite, of CBC alone, or of any.
+        // Jobs of one key, of CBC suites, or of any.
         let narrow = keys[rng.below(keys.len() as u64) as usize];
         let mut jobs = Vec::new();
         for at in 0..count {

@@ -146,7 +146,7 @@ fn drive(late: &mut Late<Buf>, key: KeyId, seed: u64, count: u64, depth: usize) 
         late.submit(now, &mut jobs);
         assert!(late.in_flight() <= depth);
         assert_eq!(late.in_flight() - before + jobs.len(), taken);
-        // What was not accepted comes again, in its order.
+        // Jobs that were not accepted come again, in their order.
         assert!(jobs.iter().all(|job| job.verdict == Verdict::Pending));
         next -= jobs.len() as u64;
 

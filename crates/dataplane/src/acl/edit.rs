@@ -6,7 +6,7 @@
 //!   patch      c ─ x ─ e               x, and what b shadowed: c and e overlap it, d does not
 //!
 //!   trees say d, patch says x: x, as it stands before d
-//!   trees say b, which is gone: what the patch says, c, x or e; else what no entry has
+//!   trees say b, which is gone: the patch decides, c, x or e; else no entry matches
 //! ```
 //!
 //! The trees know the first entry of a packet only. If that one is gone, a later one decides;
@@ -93,7 +93,7 @@ impl<R: ListRule> Patch<R> {
                 })
             })
         };
-        // What comes stands before what was there.
+        // New rules stand before those that were there.
         let mut all = new;
         for rule in later.iter().filter(|rule| overlaps(rule) && !edit.is_gone(*rule)) {
             let old = rule.outcome().counter();

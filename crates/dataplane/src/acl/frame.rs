@@ -1,5 +1,5 @@
-//! Lists for whole frames, at attachment circuits: what an entry asks of a frame, and of the
-//! IP packet in it.
+//! Lists for whole frames, at attachment circuits: the conditions of an entry on a frame,
+//! and on the IP packet in it.
 //!
 //! ```text
 //!   words 0 to 4   addresses, protocol, ports, message; an IPv4 address in the low 32 bits
@@ -121,8 +121,8 @@ impl FrameKey {
     /// In the place of a key.
     pub const NONE: Self = Self([0; 8]);
 
-    /// Reads a frame, of which so many tags are the circuit's; what is in it, if it says
-    /// that it is IP or a label stack.
+    /// Reads a frame, of which so many tags are the circuit's, and the packet in it, if the
+    /// EtherType is that of IP or of a label stack.
     pub fn read(frame: &[u8], own: usize) -> Result<Self, DropReason> {
         let (ethernet, _) =
             ethernet::Header::ref_from_prefix(frame).map_err(|_| DropReason::Malformed)?;
@@ -190,7 +190,7 @@ pub(super) fn payload_at(frame: &[u8]) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameRule {
     ip: EntryRule<u128>,
-    /// Of the words from the sixth on: which bits have to have a value, and which.
+    /// Of the words from the sixth on: mask and value of the bits that are compared.
     mask: [u64; 3],
     value: [u64; 3],
 }

@@ -1,4 +1,4 @@
-//! Access lists: what may come in and leave by a routed interface.
+//! Access lists: traffic that may come in and leave by a routed interface.
 //!
 //! ```text
 //!   attach ─▶ list in ─▶ IP, in its VRF ─▶ list out ─▶ clamp, policy ─▶ output: labels
@@ -6,11 +6,12 @@
 //!        MPLS: label off ─┘
 //! ```
 //!
-//! A list is ordered. The first entry that has the packet permits or denies it; what no
-//! entry has is denied. Inbound, a list sees IP packets as they come: those for the node
-//! itself, too, and what is sealed as it is. Outbound it sees them as they leave the
-//! routing table: before labels are put on, after they were taken off, before anything is
-//! sealed. What the node makes itself, ARP and neighbour discovery no list judges.
+//! A list is ordered. The first entry that matches a packet permits or denies it; a packet
+//! that no entry matches is denied. Inbound, a list sees IP packets as they come: those for
+//! the node itself, too, and sealed ones as they are. Outbound it sees them as they leave
+//! the routing table: before labels are put on, after they were taken off, before anything
+//! is sealed. Packets that the node makes itself, ARP and neighbour discovery are not
+//! checked.
 //!
 //! Fragments: a later one shows neither ports nor TCP flags nor an ICMP type, and no entry
 //! that asks for one of them has it; there is an entry for later fragments
@@ -20,8 +21,8 @@
 //! circuit and as they leave to it: MAC addresses, EtherType and VLAN, and the IP packet in
 //! them ([`frame`]).
 //!
-//! The files: `rule` an entry, compiled; `compiled` all of one shape, and `edit` what changed
-//! since; `key` what a packet shows; `stage` the stages.
+//! The files: `rule` an entry, compiled; `compiled` all of one shape, and `edit` the changes
+//! since; `key` the fields of a packet; `stage` the stages.
 
 mod compiled;
 mod edit;
@@ -151,7 +152,7 @@ impl AclOutcome {
     /// The same where the list's counters begin at this one.
     #[inline(always)]
     const fn counted_from(self, first: u32) -> Self {
-        // What is not counted stays so.
+        // An entry that is not counted stays so.
         Self { counter: self.counter.saturating_add(first), ..self }
     }
 

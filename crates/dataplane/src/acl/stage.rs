@@ -23,7 +23,7 @@ impl Stage for AclIn {
     ///
     /// 1. The interface of arrival has the list.
     /// 2. The first entry that matches decides, and is counted.
-    /// 3. What it permits goes on to IP.
+    /// 3. Permitted packets go on to IP.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let list = |tables: &Tables, meta: &Meta| arrival(tables, meta).list;
@@ -38,9 +38,9 @@ pub struct AclOut;
 impl Stage for AclOut {
     /// For all packets of the batch:
     ///
-    /// 1. The interface of the adjacency has the list; what was made here is not judged.
+    /// 1. The interface of the adjacency has the list; packets of the node itself are not checked.
     /// 2. The first entry that matches decides, and is counted.
-    /// 3. What it permits goes on as without a list.
+    /// 3. Permitted packets go on as without a list.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let list = |tables: &Tables, meta: &Meta| match exit(tables, meta) {
@@ -130,7 +130,8 @@ fn own_tags(tables: &Tables, meta: &Meta, way: Direction) -> usize {
     }
 }
 
-/// Judges a batch of IP packets, list by list; what passes goes where `then` says.
+/// Applies lists to a batch of IP packets, list by list; permitted packets go where `then`
+/// says.
 #[inline(always)]
 fn judge(
     ctx: &mut Ctx<'_>,

@@ -78,7 +78,7 @@ impl Fields {
     fn is(&self, m: &Match) -> bool {
         let s = &m.selector;
         let within = |all: &Addresses, a: IpAddr| all.is_ipv4() == a.is_ipv4() && all.contains(a);
-        // Of a later fragment of IPv6 the protocol is nobody's to believe.
+        // The protocol in a later fragment of IPv6 cannot be trusted.
         let protocol = (self.src.is_ipv4() || self.fragment == 0).then_some(self.protocol);
         let has_ports = matches!(self.protocol, 6 | 17) && self.shows(4);
         let port = |port| has_ports.then_some(port);
@@ -302,7 +302,7 @@ fn acl_refuses_fragments_that_hide_or_rewrite_tcp_flags() {
     }
 }
 
-/// 100,000 entries: how long it takes is for the bench; what it takes is counted here.
+/// 100,000 entries. Their time is for the bench; their memory is counted here.
 #[test]
 fn acl_of_many_entries_takes_bounded_memory() {
     let mut rng = ferrule_base::Rng::new(9);

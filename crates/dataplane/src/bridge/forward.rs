@@ -77,7 +77,7 @@ impl Stage for Forward {
                 Some(to) if to == number => Err(DropReason::BridgeSamePort.into()),
                 Some(to) => match member(ctx.tables, to) {
                     Some(member) if member.bridge == from.bridge => leave(ctx, to, member, packet),
-                    // It left the bridge since.
+                    // The interface left the bridge since.
                     _ => Err(Aside::Flood),
                 },
                 None if dst.address() & !0xf == RESERVED => Err(DropReason::BridgeReserved.into()),

@@ -1,4 +1,5 @@
-//! Members of bridges, compiled: what the stage reads of an interface for every frame.
+//! Members of bridges, compiled: the data of an interface that the stage reads for every
+//! frame.
 
 use crate::graph::Next;
 use crate::tables::{Iface, IfaceKind, Tables, Tag};

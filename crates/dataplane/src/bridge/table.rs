@@ -1,12 +1,11 @@
 //! Learned addresses: (VLAN, address) to interface, with age (802.1Q clauses
 //! 8.7 and 8.8).
 //!
-//! The table has a fixed size, and all workers read and write it without
-//! waiting. An address belongs to one bucket of two cache lines, which a secret
-//! chooses: nobody can send addresses that meet a certain other one there. In a full
-//! bucket the interface that has most addresses gives up its oldest, so that a flood
-//! of invented ones pushes out others of its own, and neither grows the table nor
-//! slows it down.
+//! The table has a fixed size, and all workers read and write it without waiting. An
+//! address belongs to one bucket of two cache lines, chosen by a secret: a sender cannot
+//! aim at the bucket of a certain address. In a full bucket the interface that has most
+//! addresses gives up its oldest, so that a flood of invented ones pushes out others of its
+//! own, and neither grows the table nor slows it down.
 //!
 //! ```text
 //!  bucket:  version │ 7 keys: VLAN, address      ◀─ one cache line
@@ -277,15 +276,15 @@ impl Bucket {
                 Ordering::Relaxed,
             )
             .ok()?;
-        // What is written from here on is not seen before the odd version.
+        // Writes from here on are not seen before the odd version.
         fence(Ordering::Release);
         Some(version)
     }
 
-    /// The place to give up for an address at an interface: an empty one, or one that
-    /// nobody saw for too long; else, of the interface that has most places, the newcomer's
-    /// own if it is one of them, the place not seen for longest. Of several, the home
-    /// or the next behind it.
+    /// The place to give up for an address at an interface: an empty one, or one not seen
+    /// for too long; else, of the interface that has most places, the newcomer's own if it
+    /// is one of them, the place not seen for longest. Of several, the home or the next
+    /// behind it.
     fn to_give_up(&self, home: usize, newcomer: u16, is_fresh: impl Fn(u64) -> bool) -> usize {
         let taken: [Option<u64>; WAYS] = std::array::from_fn(|place| {
             let value = self.values[place].load(Ordering::Relaxed);

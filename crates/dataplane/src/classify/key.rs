@@ -147,7 +147,7 @@ impl Address for u128 {
     }
 }
 
-/// A packet as selectors see it: what a policy is asked about.
+/// Fields of a packet that selectors compare, as the key of a policy look-up.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Key<A: Address> {
@@ -278,8 +278,8 @@ pub(crate) fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, Dro
         return Err(DropReason::Malformed);
     }
     let upper = ipv6ext::walk(h.next(), payload).map_err(DropReason::from)?;
-    // What a later fragment says of its protocol is nobody's to believe: the receiver
-    // goes by the first one (RFC 8200 section 4.5).
+    // The protocol in a later fragment cannot be trusted: the receiver goes by the first
+    // one (RFC 8200 section 4.5).
     let later = upper.fragment.is_some_and(|f| f.offset != 0);
     let protocol = (!later).then_some(upper.protocol);
     let behind = if later { None } else { payload.get(upper.offset..) };

@@ -76,7 +76,7 @@ impl<A: Address, T: Copy> SelectorRule<A, T> {
 impl<A: Address, T: Copy> Rule for SelectorRule<A, T> {
     type Words = A::Words;
 
-    /// (No branch: nobody can foresee which part will fail. A guard bit stays set where no
+    /// (No branch: the part that fails cannot be predicted. A guard bit stays set where no
     /// field borrows from it.)
     #[inline(always)]
     fn matches(&self, words: &A::Words) -> bool {

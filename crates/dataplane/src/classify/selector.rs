@@ -91,7 +91,7 @@ pub enum Field<T> {
     /// Any value, and also that there is none to be seen.
     #[default]
     Any,
-    /// A value from the first to the last. What cannot be seen is none of them.
+    /// A value from the first to the last. A field that cannot be seen has none of them.
     Range(T, T),
     /// No value can be seen: the packet is a later fragment, its protocol has no such
     /// field, or the field is encrypted.

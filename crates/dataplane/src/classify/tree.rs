@@ -6,11 +6,11 @@
 //!                                         └─▶ a rule's number, and others, in order
 //! ```
 //!
-//! A node looks at up to ten bits that lie side by side, wherever rules differ most;
-//! a leaf has the few rules that are left, and compares them exactly. So what a look-up
-//! costs does not follow the number of rules: with 10,000 of them it is two or three
-//! slots and a rule or two. What cannot be cut without copying rules too often stands
-//! in further trees, at most [`TREES_MAX`] in all.
+//! A node looks at up to ten bits that lie side by side, where rules differ most; a leaf
+//! has the few rules that are left, and compares them exactly. So the cost of a look-up
+//! does not follow the number of rules: with 10,000 of them it is two or three slots and a
+//! rule or two. Rules that cannot be cut without copies too often stand in further trees,
+//! at most [`TREES_MAX`] in all.
 //!
 //! [`Table::find_all`] takes many packets down side by side, so that one waits for
 //! memory while others go on.
@@ -94,7 +94,8 @@ impl Tree {
         leaves.map(|leaf| leaf.base).min().unwrap_or(NONE)
     }
 
-    /// One step down; a leaf stays where it is. (Which of them it is, nobody can foresee.)
+    /// One step down; a leaf stays where it is. (No branch: the kind of the slot cannot be
+    /// predicted.)
     #[inline(always)]
     fn step<R: Rule>(&self, slot: Slot, words: &R::Words) -> Slot {
         let next = select_unpredictable(slot.is_leaf(), 0, slot.next::<R>(words));

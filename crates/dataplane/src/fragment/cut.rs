@@ -78,7 +78,7 @@ fn cut_v4(
         return Err(DropReason::TooBig);
     }
     if payload_len <= piece {
-        // All that is too long stands behind the packet.
+        // The excess octets stand behind the packet.
         packet.truncate(header_len + payload_len);
         return Ok(());
     }

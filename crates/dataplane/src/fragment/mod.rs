@@ -12,7 +12,7 @@
 //! ```
 //!
 //! * [`cut`](mod@cut) a packet of IPv4 or, made here, of IPv6 into pieces.
-//! * `piece`: what one fragment says of itself.
+//! * `piece`: one fragment, as its headers describe it.
 //! * `assembly`: one datagram: a buffer, and which parts of it are there.
 //! * [`reassemble`] the stage, with all datagrams of one worker.
 //!
@@ -25,16 +25,16 @@
 //! leaves whole (then one is sent on and the others are consumed) or is given up
 //! (then each is dropped for the same reason).
 //!
-//! **A whole datagram has to fit one buffer**: `buffer-size` less 320 octets of
-//! room for headers and ICV, so 1728 octets behind the header of a packet with the
-//! usual 2048: what an inner packet of 1500 octets needs, sealed and then cut. What
-//! does not fit is dropped as `reassembly-too-big`, with all its other fragments; a
-//! node that is to take longer ones gets a larger `buffer-size`, up to 64 KiB.
+//! **A whole datagram has to fit one buffer**: `buffer-size` less 320 octets of room for
+//! headers and ICV, so 1728 octets behind the header of a packet with the usual 2048. That
+//! suffices for an inner packet of 1500 octets, sealed and then cut. A longer datagram is
+//! dropped as `reassembly-too-big`, with all its other fragments; a node that is to take
+//! longer ones gets a larger `buffer-size`, up to 64 KiB.
 //!
-//! **Overlaps** end the datagram (RFC 5722, and the same for IPv4), and what still
-//! comes of it; only an exact copy of what is there already is passed over (RFC 8200
-//! section 4.5). A datagram is never made of fragments that came in different
-//! ways: in clear and out of an SA, or out of two.
+//! **Overlaps** end the datagram (RFC 5722, and the same for IPv4): its later fragments are
+//! dropped, too; only an exact copy of octets that are there already is passed over (RFC
+//! 8200 section 4.5). A datagram is never made of fragments that came in different ways: in
+//! clear and out of an SA, or out of two.
 //!
 //! Drops: `malformed`, `fragment-overlap`, `fragment-duplicate`, `fragment-tiny`,
 //! `reassembly-timeout`, `reassembly-full`, `reassembly-too-big`, `ip-option`,

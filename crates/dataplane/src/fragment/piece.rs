@@ -120,8 +120,8 @@ impl Piece {
         if piece.len == 0 || !whole_units || header + piece.end() > REACH_MAX {
             return Err(DropReason::Malformed);
         }
-        // RFC 1858, RFC 3128: what rules about ports and flags look at is in one
-        // piece, the first, and no other says it anew.
+        // RFC 1858, RFC 3128: the fields that rules about ports and flags look at are in
+        // one piece, the first, and are not overwritten by another.
         let first = piece.offset == 0 && piece.len < TCP_MIN;
         if h.protocol() == Protocol::TCP && (first || piece.offset == 8) {
             return Err(DropReason::FragmentTiny);
@@ -218,8 +218,8 @@ impl Place {
         None
     }
 
-    /// The fragment header of a whole datagram goes; what it named is named in front of
-    /// it, and the payload length is what is left.
+    /// Removes the fragment header of a whole datagram: the protocol that it named is named
+    /// in front of it, and the payload length becomes that of the rest.
     pub fn take_off(self, packet: &mut Packet) -> Option<()> {
         let Self { named, fragment } = self;
         let data = packet.data_mut();

@@ -37,7 +37,7 @@ enum State {
 #[derive(Default)]
 pub struct Reassemble {
     slots: Vec<Slot>,
-    /// For each slot its key's number, or [`FREE`]: what a search reads.
+    /// For each slot its key's number, or [`FREE`]: a search reads no more than these.
     tags: Vec<u64>,
     /// Expiry of the oldest datagram, or an earlier time.
     due: Option<Instant>,
@@ -202,7 +202,7 @@ impl Reassemble {
         self.held -= fragments as usize;
         let (packet, _) = assembly.give_up();
         if fragments == 0 {
-            // It was never more than a buffer.
+            // It was a buffer only, never a packet.
             return ctx.cache.recycle(packet);
         }
         (1..fragments).for_each(|_| ctx.tally.drops.count(reason));

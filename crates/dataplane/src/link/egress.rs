@@ -117,11 +117,11 @@ const fn group_v4(group: Ipv4Addr) -> MacAddr {
     MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
 }
 
-/// A packet that does not fit the link, or was made here for a narrower path: nothing if
-/// it goes on all the same. RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless
-/// it says no, IPv6 only where it was made, or put together, here. A label stack is a
-/// pseudowire's, or the switch has seen that it fits. What was made here is nobody's to be
-/// told.
+/// A packet that does not fit the link, or was made here for a narrower path: nothing if it
+/// goes on all the same. RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless it
+/// says no, IPv6 only where it was made, or put together, here. A label stack is a
+/// pseudowire's, or the switch has seen that it fits. For a packet that was made here no
+/// error is sent.
 #[cold]
 fn too_long(exit: &Exit, packet: &mut Packet) -> Result<(), Aside> {
     let len = packet.len();

@@ -128,8 +128,8 @@ impl Arrival {
         (self.sources, after_sources(self.list != NONE))
     }
 
-    /// True if packets of these flags just go on: they came in clear where nobody judges
-    /// that, or out of an SA; and nothing limits TCP's segments.
+    /// True if packets of these flags just go on: they came in clear where no policy
+    /// applies, or out of an SA; and nothing limits TCP's segments.
     #[inline(always)]
     pub const fn lets_pass(self, flags: u8) -> bool {
         self.is_open || flags & FLAG_OPENED != 0 && !self.clamps

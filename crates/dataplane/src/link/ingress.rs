@@ -158,7 +158,7 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     packet.meta_mut().iface = number;
     match &iface.kind {
         IfaceKind::Routed(routed) => {
-            // Frames that came by `rest` have a tag that nobody takes off.
+            // Frames that came by `rest` have a tag that is not taken off.
             let by_rest = port.attach.rest == Some(number);
             if outer == Outer::Tagged && iface.tag == Tag::None && by_rest {
                 return Err(DropReason::UnknownVlan);

@@ -9,7 +9,7 @@
 //!
 //!  adjacency ─▶ Output ─▶ Emit ─┬─▶ Transmit, SecyOut
 //!                  │            └─▶ Emit of the port's own worker
-//!                  └─▶ Control      nobody knows the neighbour's address yet
+//!                  └─▶ Control      the neighbour's address is not known yet
 //! ```
 //!
 //! Dropped here: `malformed`, `not-for-us`, `not-attached`, `unknown-vlan`,

@@ -1,4 +1,4 @@
-//! Paths of equal cost: which of them a flow takes (RFC 2992).
+//! Paths of equal cost, and the choice of one for each flow (RFC 2992).
 //!
 //! ```text
 //!   adjacency ─▶ Exit: 3 paths from place 7 ─▶ │ … │ a │ b │ c │ … ─▶ adjacency b

@@ -1,4 +1,4 @@
-//! EAPOL on its way to the MKA entity of a port: of whom, and how much.
+//! EAPOL on its way to the MKA entity of a port: classes of senders, and their rates.
 //!
 //! An MKPDU shows by its ICV that a member of the CAK made it, and by its number that it is new:
 //! higher than all that were heard of that member. Both are asked of every one, whatever its
@@ -6,8 +6,8 @@
 //! of data does, though AES-CMAC, which is serial, takes some five times as long as GCM does for as
 //! short a frame. Then each takes a token of its kind:
 //!
-//! * *Of a live peer*, as the MKA entity has found it to be. Nobody without the CAK can make a
-//!   new one, so no flood from outside reaches these tokens.
+//! * *Of a live peer*, as the MKA entity has found it to be. Without the CAK
+//!   it cannot be made anew, so no flood from outside reaches these tokens.
 //! * *Of another member*, before a session. Recordings of its former lives, each new once, may be
 //!   in its way, and end no session.
 //! * *All else*: forged, heard before, other EAPOL. The entity is shown some of it, to tell people
@@ -36,7 +36,7 @@ const OTHER_RATE: u64 = 256;
 /// See [`OTHER_RATE`].
 const OTHER_BURST: u64 = 64;
 
-/// Octets of an MKPDU at most: an ICV over more is asked of nobody.
+/// Octets of an MKPDU at most: no ICV is computed over more.
 const MKPDU_MAX: usize = 1500 - (BODY_AT - ethernet::Header::LEN);
 
 /// Longest MKPDU without its lists of peers, in octets.
@@ -149,7 +149,7 @@ impl HeardParticipant {
             self.members[at].last = from;
             let is_live = self.members[at].is_live;
             if !is_live {
-                // Those that were silent for longest are forgotten first.
+                // The members that were silent for longest are forgotten first.
                 self.members[at..].rotate_left(1);
             }
             return is_live;

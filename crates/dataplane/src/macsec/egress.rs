@@ -216,9 +216,9 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A frame that an engine did not seal counts for nothing. What is in its buffer
-/// cannot be trusted: an engine may have failed in the middle of it, or keep it
-/// while another stands in. The job itself says whose it was.
+/// Takes a frame that an engine did not seal out of the counts. The contents of its buffer
+/// cannot be trusted: an engine may have failed in the middle of it, or keep it while
+/// another stands in. The job itself names its SA.
 #[cold]
 fn uncount(secys: &mut [TxSecy], job: &Job<()>) -> Option<()> {
     let (index, an) = ((job.ticket as u32 >> 8) as usize, job.ticket as usize & 0xff);

@@ -254,9 +254,9 @@ impl<'a> Decoder<'a> {
     /// From a frame as received to a job:
     ///
     /// 1. A frame without a SecTAG ends here, or is of the uncontrolled port.
-    /// 2. The SecTAG; what the MAC padded behind the ICV goes.
+    /// 2. The SecTAG; padding of the MAC behind the ICV is cut off.
     /// 3. The receive channel and the association.
-    /// 4. The packet number; what is late or was seen is dropped.
+    /// 4. The packet number; late and repeated ones are dropped.
     /// 5. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! The MAC Security Entity, SecY (IEEE 802.1AE-2018 clauses 9, 10 and 14).
 //!
-//! A SecY stands between a port and everything above it. What leaves is tagged,
-//! numbered and sealed; what arrives is let through only if its tag is right,
-//! its number fresh and its ICV good.
+//! A SecY stands between a port and everything above it. Frames that leave are tagged,
+//! numbered and sealed; frames that arrive are let through only if their tag is right,
+//! their number fresh and their ICV good.
 //!
 //! ```text
 //!   clear frame    │DA SA│                     user data │
@@ -24,7 +24,7 @@
 //!
 //! [`SecyOut`] protects ([`egress`]), [`SecyIn`] validates ([`ingress`]). Both
 //! hold their SecYs and associations ([`transmit`], [`receive`]) by indices that
-//! the configuration chose; [`config`] says what can be chosen, [`state`] has what
+//! the configuration chose; [`config`] lists the choices, [`state`] has what
 //! both need of an association, [`replay`] the window, [`stats`] the counters of
 //! clause 10.7.
 //!

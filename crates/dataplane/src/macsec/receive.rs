@@ -53,8 +53,8 @@ pub(super) struct RxSecy {
     pub(super) eapol_filter: EapolFilter,
 }
 
-/// An association. It lives until its last job is back. What packets read and write of it is
-/// in its first two cache lines, as far as they are in order.
+/// An association. It lives until its last job is back. The fields that packets read and
+/// write are in its first two cache lines, as far as they are in order.
 #[repr(C, align(64))]
 pub(super) struct RxSa {
     pub(super) key: KeyId,

@@ -41,9 +41,9 @@ impl Window {
         Self { mode, width: width.into(), next: lowest, lowest, seen }
     }
 
-    /// Another rule, or another width, from now on. What is late stays late. Where
-    /// single numbers begin to be told apart, those in the window count as received:
-    /// which of them were is not known.
+    /// Another rule, or another width, from now on. Numbers that are late stay late. Where
+    /// single numbers begin to be told apart, those in the window count as received, since
+    /// it is not known which of them were.
     pub fn change(&mut self, mode: Replay, width: u32) {
         if mode == self.mode && u64::from(width) == self.width {
             return;

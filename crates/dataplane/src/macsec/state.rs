@@ -60,8 +60,8 @@ pub struct SaReport {
     pub next_pn: u64,
     /// Receiving: the lowest acceptable number. Sending: as `next_pn`.
     pub lowest_pn: u64,
-    /// Receiving: from here on numbers are acceptable to somebody who knows nothing
-    /// else of what was received. Sending: as `next_pn`.
+    /// Receiving: lowest number that a receiver may accept which knows nothing else of the
+    /// past. Sending: as `next_pn`.
     pub edge: u64,
     /// The record that keeps it; sending, by what right numbers are taken from it.
     pub lease: Lease,

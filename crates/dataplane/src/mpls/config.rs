@@ -59,9 +59,9 @@ const _: () = assert!(size_of::<Slot>() == 36);
 
 /// Incoming label map, by label.
 ///
-/// A hash table at most half full, so that it is as large as its content and a
-/// look-up reads one or two places. Labels are ours to give out: nobody can
-/// choose them so that they collide.
+/// A hash table at most half full, so that it is as large as its content and a look-up
+/// reads one or two places. The node assigns the labels: an attacker cannot choose them so
+/// that they collide.
 pub struct Lfib {
     slots: Box<[Slot]>,
     /// The paths of those that have several.

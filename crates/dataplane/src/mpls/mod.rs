@@ -9,10 +9,10 @@
 //!    at the next            Attach ─▶ PwOut ─▶ Output     PW label, control word
 //! ```
 //!
-//! TTL models (RFC 3443), as each label's entry says. *Uniform*: what is
-//! exposed gets the label's TTL if that is lower; *pipe*: the label's TTL goes
-//! with the label. With penultimate-hop popping, pipe is what the RFC calls
-//! short pipe. A packet counts one hop here, whichever labels it loses.
+//! TTL models (RFC 3443), by each label's entry. *Uniform*: the exposed header gets the
+//! label's TTL if that is lower; *pipe*: the label's TTL goes with the label. With
+//! penultimate-hop popping, pipe is what the RFC calls short pipe. A packet counts one hop
+//! here, whichever labels it loses.
 //!
 //! The traffic class of a label that is replaced is kept.
 //!

@@ -356,7 +356,7 @@ fn to_ip(vrf: VrfId, model: TtlModel, top: Top, packet: &mut Packet) -> Result<N
     };
     packet.strip(Header::LEN);
     let ethertype = limit_ip(ceiling, packet)?;
-    // RFC 3032 section 2.1: which protocol follows is what these labels mean.
+    // RFC 3032 section 2.1: these labels tell the protocol that follows.
     let wrong = match ethertype {
         EtherType::IPV4 => special::EXPLICIT_NULL_V6,
         _ => special::EXPLICIT_NULL_V4,

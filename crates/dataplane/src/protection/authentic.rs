@@ -1,5 +1,5 @@
-//! Proof that a packet is authentic, and the number that it may then use up: what every
-//! replay window asks for before it moves.
+//! Proof that a packet is authentic, with the number that it may use up: every replay
+//! window requires it before it moves.
 
 use ferrule_crypto::{Job, Op, Verdict};
 

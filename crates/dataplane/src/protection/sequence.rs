@@ -167,13 +167,13 @@ impl Sequence {
         self.share.as_mut()?.take()
     }
 
-    /// The number that [`take`](Self::take) would give; of a shared range the first that
-    /// nobody has.
+    /// The number that [`take`](Self::take) would give; of a shared range the first that is
+    /// not taken.
     pub fn peek(&self) -> u64 {
         self.range().0
     }
 
-    /// First number that nobody has, and the last that is reserved.
+    /// First number that is not taken, and the last that is reserved.
     fn range(&self) -> (u64, u64) {
         match &self.share {
             Some(share) => {

@@ -1,5 +1,5 @@
 //! Addresses that no packet between hosts may have (RFC 1812 sections 5.3.7 and 5.3.8, RFC
-//! 4291 section 2.5), and the node's own, which nobody else sends from.
+//! 4291 section 2.5), and the node's own, from which no other host sends.
 
 use crate::graph::FLAG_LOCAL;
 use crate::route::Route;
@@ -41,8 +41,8 @@ pub(super) fn is_ours(tables: &Tables, packet: &Packet, address: IpAddr) -> bool
     vrf.is_some_and(|vrf| vrf.route(address) == Some(Route::Local))
 }
 
-/// True if a packet that was not made here says that it comes from this node, or from all
-/// hosts of a network that it is on: whoever answers would answer the node itself, or all.
+/// True if a packet that was not made here claims to come from this node, or from all hosts
+/// of a network that it is on: an answer would go to the node itself, or to all of them.
 #[inline]
 pub(super) fn is_forged(tables: &Tables, packet: &Packet, src: IpAddr) -> bool {
     packet.meta().flags & FLAG_LOCAL == 0
@@ -77,9 +77,9 @@ pub fn broadcasts(own: Ipv4Addr, len: u8) -> Option<[Ipv4Addr; 2]> {
     Some([network, network | hosts].map(Ipv4Addr::from))
 }
 
-/// A Bloom filter of the addresses that nobody else may send from: the node's own, and its
-/// networks' broadcasts. It answers for one packet in a few instructions; a hit is looked
-/// up in the packet's own routing table.
+/// A Bloom filter of the addresses that no other host may send from: the node's own, and
+/// its networks' broadcasts. It answers for one packet in a few instructions; a hit is
+/// looked up in the packet's own routing table.
 pub(crate) struct Reserved {
     /// A bit for each value of the hash.
     bits: Box<[u32]>,

@@ -78,8 +78,8 @@ pub enum Route {
     Local,
     /// By this adjacency.
     Via(u32),
-    /// A host behind the node, by this adjacency, for which the node does IPsec: what
-    /// is sealed ends here (a bump in the stack, RFC 4301 section 3.3).
+    /// A host behind the node, by this adjacency, for which the node does IPsec: sealed
+    /// packets end here (a bump in the stack, RFC 4301 section 3.3).
     Guarded(u32),
     /// Drop without a word.
     Discard,

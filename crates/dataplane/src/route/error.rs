@@ -43,7 +43,7 @@ impl Stage for IcmpError {
     /// For each packet:
     ///
     /// 1. Labels that it came with go; the message will tell them.
-    /// 2. Whether an error may answer it; if not, it is dropped for the reason
+    /// 2. A check that an error may answer it; if not, it is dropped for the reason
     ///    that the error would have told.
     /// 3. An address of ours that the message may have on its way back.
     /// 4. The message, with as much of the packet as fits, goes its way as a
@@ -220,7 +220,8 @@ impl IcmpError {
 }
 
 /// The next stage of a packet whose next hop did not answer: its sender is told (RFC 1812
-/// section 5.2.7.1, RFC 4861 section 7.2.2). Nothing for a label stack, of which nobody is.
+/// section 5.2.7.1, RFC 4861 section 7.2.2). Nothing for a label stack, which gets no
+/// error.
 pub fn unanswered(packet: &mut Packet) -> Option<Next> {
     const HOST_UNREACHABLE: u16 = 3 << 8 | icmpv4::unreachable::HOST as u16;
     const ADDRESS_UNREACHABLE: u16 = 1 << 8 | icmpv6::unreachable::ADDRESS as u16;
@@ -281,7 +282,7 @@ fn answerable_v4(tables: &Tables, packet: &Packet, labels: &Labelled) -> Option<
     }
     if header.protocol() == Protocol::ICMP {
         let message = packet.data().get(header.header_len()..)?;
-        // What an unknown type means is not known, so it counts as an error.
+        // The meaning of an unknown type is not known, so it counts as an error.
         let query = matches!(message.first()?, 0 | 8 | 9 | 10 | 13..=18);
         return query.then_some(src);
     }

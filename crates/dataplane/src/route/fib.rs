@@ -8,8 +8,9 @@
 //! Prefixes nest; told apart by longest match they are ranges of addresses that lie side
 //! by side, each with one route. Where few ranges are left they are compared; where there
 //! are many, the next bits choose among cells, as many as pay. Bits that all ranges below
-//! have in common are skipped: what has them is a range of its own. So a few routes are a
-//! few cache lines, and 100,000 IPv4 routes are two reads. Built once, never changed.
+//! have in common are skipped: the addresses with them are a range of their own. So a few
+//! routes are a few cache lines, and 100,000 IPv4 routes are two reads. Built once, never
+//! changed.
 //!
 //! [`Fib::look_up_all`] takes packets down side by side: a level is one loop over all of
 //! them, and so one waits for memory while others go on.
@@ -281,8 +282,8 @@ impl<K: Key> Fib<K> {
         }
     }
 
-    /// One step for all that are at one kind of node. (Which ones they are nobody can
-    /// foresee: so no branch.)
+    /// One step for all that are at one kind of node. (No branch, as it cannot be predicted
+    /// which these are.)
     #[inline(always)]
     fn level(
         &self,
@@ -397,7 +398,7 @@ impl<K: Key> Build<K> {
         if common < K::BITS - bits + width {
             return self.index(ranges, first, bits, width);
         }
-        // All ranges begin within less. Some are compared in two steps,
+        // Every range begins within less. Some are compared in two steps,
         if ranges.len() <= ABREAST * ABREAST {
             let steps =
                 ranges.chunks(ABREAST).map(|some| (some[0].0, self.cell(some, first, bits)));

@@ -361,7 +361,7 @@ fn forward_v4(
         }
         Some(Route::Local) => Ok(here(packet, header_len)),
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
-        // All hosts of a network: no router wakes them for somebody else (RFC 2644).
+        // A network's broadcast: no router wakes its hosts for another sender (RFC 2644).
         Some(Route::Broadcast) => Err(DropReason::NotRouted),
         None if dst.octets()[0] >= 224 => Err(DropReason::NotRouted),
         None => Ok(error(packet, NO_ROUTE_V4)),
@@ -400,7 +400,7 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
     match decision.route {
         _ if let Some(sealed) = sealed => Ok(sealed.take(packet)),
         Some(Route::Local) => here_v6(packet, next_header),
-        // A frame for everybody on one link is not for another (RFC 1812 section 5.3.4).
+        // A frame for all stations of one link is not for another (RFC 1812 section 5.3.4).
         _ if dst.is_multicast() || flags & FLAG_GROUP != 0 => Err(DropReason::NotRouted),
         _ if dst.is_unicast_link_local() => beside(tables, packet),
         _ if src.is_unicast_link_local() => Err(DropReason::NotRouted),
@@ -587,7 +587,7 @@ pub(super) fn routed(tables: &Tables, iface: u16) -> Option<&RoutedIface> {
     }
 }
 
-/// Out by an adjacency; what is sealed already, without a stop.
+/// Out by an adjacency; a sealed packet goes straight to the output.
 #[inline]
 fn onwards(packet: &mut Packet, adjacency: u32, next: Next) -> Next {
     let meta = packet.meta_mut();

@@ -133,7 +133,7 @@ impl Local {
         }
         match message.first() {
             Some(128) => {}
-            // It came through a tunnel: not from a neighbour.
+            // Through a tunnel, not from a neighbour.
             Some(&kind) if (ndp::FIRST..=ndp::LAST).contains(&kind) => {
                 return Err(DropReason::NeighbourFromAfar);
             }

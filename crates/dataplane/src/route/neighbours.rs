@@ -141,7 +141,8 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// A table without anybody. Somebody who knows the secret can fill a bucket of it.
+    /// A table without neighbours. The secret must be kept: with it an attacker could fill
+    /// a bucket.
     pub const fn new(secret: [u64; 2]) -> Self {
         let buckets = [const { OnceLock::new() }; BUCKETS];
         // Not zero, which would take the other factor with it.
@@ -264,9 +265,9 @@ impl Neighbours {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place that has this neighbour, or one that it may have, with its
-    /// state (not the neighbour's own unless that is above `LEFT`) and link. Whoever is only
-    /// looked for makes room where there is no other.
+    /// The place that has this neighbour, or one that it may have, with its state (not the
+    /// neighbour's own unless that is above `LEFT`) and link. An unresolved neighbour makes
+    /// room where there is no other.
     fn place(&self, key: Key) -> Option<(u32, &Place, u32, u64)> {
         let (bucket, start) = key.start(self.secret);
         let places = self.buckets[bucket]

@@ -122,7 +122,7 @@ impl Hop {
         let &mut [_, len, pointer, overflow, ..] = &mut *octets else { return Err(at as u8 + 1) };
         let flag = overflow & 15;
         if pointer > len {
-            // Those that were asked for by address have all spoken.
+            // Every router whose address was listed has entered its time stamp.
             if flag != OF_THESE {
                 octets[3] = overflow.checked_add(16).ok_or(at as u8 + 3)?;
             }

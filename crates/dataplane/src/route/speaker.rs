@@ -1,9 +1,9 @@
 //! The address from which a node speaks of a packet that it does not send on.
 //!
-//! Whoever sent the packet has to be able to hear it. Behind a tunnel that takes an address
-//! that the tunnel's policy lets back (RFC 4301 section 6): the gateway's on the network
-//! that the packet was for, as a rule. What came out of an SA is never quoted in clear where
-//! a policy stands.
+//! The sender of the packet has to be able to receive the message. Behind a tunnel that
+//! takes an address that the tunnel's policy lets back (RFC 4301 section 6): the gateway's
+//! on the network that the packet was for, as a rule. A packet that came out of an SA is
+//! never quoted in clear where a policy stands.
 
 use crate::graph::FLAG_OPENED;
 use crate::ipsec::{Action, Spd};
@@ -72,7 +72,8 @@ pub(super) fn near(tables: &Tables, packet: &Packet, sender: IpAddr) -> Option<I
 }
 
 /// Own addresses of the sender's family and scope: those where the packet came in, then all
-/// of its table. (Who came by a label came by no interface of the table it is in.)
+/// of its table. (A packet that came by a label came by no interface of the table it is
+/// in.)
 fn of_its_table(tables: &Tables, meta: Meta, sender: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
     let all = tables.ifaces.iter().filter_map(|iface| match &iface.kind {
         IfaceKind::Routed(routed) => Some(routed),

@@ -77,10 +77,10 @@ pub trait Device<B>: Send {
     /// False once it is certain that nothing will come any more.
     fn is_alive(&self) -> bool;
 
-    /// Gives it up. What it certainly does not touch any more is handed back:
-    /// [pending](ferrule_crypto::Verdict::Pending) what it never began, failed
-    /// what it did, with its verdict what it completed last. What it may still
-    /// touch stays with it.
+    /// Gives it up. Requests that it certainly does not touch any more are handed back:
+    /// [pending](ferrule_crypto::Verdict::Pending) those that it never began, failed those
+    /// that it did, with their verdict those that it completed last. Requests that it may
+    /// still touch stay with it.
     fn abandon(&mut self, now: Instant, salvaged: &mut Vec<Request<B>>);
 
     /// Starts it afresh, without keys. False: not now.

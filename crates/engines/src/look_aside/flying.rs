@@ -1,4 +1,4 @@
-//! Jobs that a device has: what the host keeps of each, and which is the oldest.
+//! Jobs that a device has: the host's record of each, in order of submission.
 //!
 //! ```text
 //!   slots   │ 0 kept │ 1 free │ 2 away │ 3 kept │ …

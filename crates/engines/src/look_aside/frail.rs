@@ -1,4 +1,4 @@
-//! A device that fails when it is told to: for tests of whoever depends on one.
+//! A device that fails on command, for tests of its users.
 //!
 //! ```text
 //!   killed   nothing comes back; of what it had, one request is half done
@@ -107,7 +107,7 @@ impl<B: AsMut<[u8]> + Send, D: Device<B>> Device<B> for Frail<B, D> {
         }
         let had = salvaged.len();
         self.device.abandon(now, salvaged);
-        // It ended in the middle of a packet.
+        // The device died in the middle of a packet.
         if let Some(request) = salvaged.get_mut(had) {
             request.buf.as_mut().iter_mut().step_by(2).for_each(|octet| *octet ^= 0xff);
             request.verdict = Verdict::Failed;

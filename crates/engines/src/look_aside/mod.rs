@@ -202,7 +202,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
             }
             State::Works => {
                 if self.is_lost(now) {
-                    // What came in the meantime may have been all of it.
+                    // The answers that have come in the meantime may have been all.
                     self.receive(now);
                     if self.is_lost(now) {
                         return self.give_up(now);
@@ -271,7 +271,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
             Op::Seal => self.work.sealed_away.add(octets),
             Op::Open => self.work.opened_away.add(octets),
         }
-        // What stays here, and what goes: the packet is in one of them.
+        // The part that stays here, and the part that goes: the packet is in one of them.
         let Job { mut buf, key, ticket, number, nonce, op, verdict, ad, text } = job;
         let (memory, packet) = match self.options.copies {
             0 => (Memory::Shared(buf), None),
@@ -316,7 +316,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         memory
     }
 
-    /// The other half: back into the packet. What was refused stays there.
+    /// The other half: back into the packet. Of a refused job the packet stays as it is.
     fn copy_back(&mut self, memory: Vec<u8>, done: bool, packet: &mut [u8]) {
         if done && memory.len() == packet.len() {
             if self.options.copies > 2 {
@@ -358,7 +358,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
     fn complete(&mut self, request: Request<B>) {
         let Some(mut kept) = self.flying.take(request.ticket) else { return };
         kept.verdict = match request.verdict {
-            // It cannot be: what was not done failed.
+            // Cannot happen: a job that was not done has failed.
             Verdict::Pending => Verdict::Failed,
             verdict => verdict,
         };
@@ -381,7 +381,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         self.finished.push_back(job);
     }
 
-    /// The last job of a retired key is back: nobody keeps it any more.
+    /// The last job of a retired key is back: the key has no user any more.
     fn wipe(&mut self, id: KeyId, held: keys::Held) {
         if let Some(twin) = held.twin {
             Engine::<B>::retire(&mut self.software, twin);
@@ -435,7 +435,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
 
     fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
         self.look(now);
-        // What is done here instead: all of it together.
+        // Jobs that are done here instead, all of them together.
         let mut here = Jobs::new();
         for mut job in std::mem::take(jobs) {
             let comes_back = if job.verdict != Verdict::Pending {

@@ -5,11 +5,11 @@
 //!                           └──────── one transfer at a time ───────────────┘
 //! ```
 //!
-//! A transfer takes one clock for each bus width of octets, and half of the
-//! crossings lie before the unit's work. The unit does one request at a time; its
-//! latency delays a request and occupies nobody. Whatever is ready first goes
-//! first, and of two at one time what leaves. All of it follows from the times at
-//! which requests are pushed: there is no die.
+//! A transfer takes one clock for each bus width of octets, and half of the crossings lie
+//! before the unit's work. The unit does one request at a time; its latency delays a
+//! request and occupies nothing. The request that is ready first goes first, and of two at
+//! one time the outgoing one. All of it follows from the times at which requests are
+//! pushed, with no random part.
 //!
 //! The work itself is done when a request is taken back, by our own backends.
 
@@ -37,7 +37,7 @@ pub struct Speed {
     pub packet_ns: f64,
     /// The unit, for each octet of it.
     pub octet_ns: f64,
-    /// Delay behind the unit, which occupies nobody.
+    /// Delay behind the unit, which does not occupy it.
     pub latency_ns: f64,
 }
 
@@ -124,8 +124,8 @@ impl<B: AsMut<[u8]>> Model<B> {
         outward.into_iter().chain(inward).chain(unit).min_by_key(|&(at, _)| at)
     }
 
-    /// Everything that begins up to `now`. What is pushed later is ready later,
-    /// so nothing of this changes any more.
+    /// Everything that begins up to `now`. Later requests are ready later, so nothing of
+    /// this changes any more.
     fn advance(&mut self, now_ps: u64) {
         while let Some((at, step)) = self.next().filter(|&(at, _)| at <= now_ps) {
             let (from, to) = match step {
@@ -231,8 +231,8 @@ impl Speed {
         Duration::from_nanos(all.div_ceil(PICOS))
     }
 
-    /// Packets of `octets` a second that the device does at most: what its
-    /// narrowest part lets through. Nothing: without limit.
+    /// Packets of `octets` a second that the device does at most, by its narrowest part.
+    /// Nothing: without limit.
     pub fn ceiling(&self, octets: usize) -> Option<f64> {
         let narrowest = self.bus_ps(octets, self.crossings).max(self.unit_ps(octets));
         (narrowest > 0).then(|| 1e12 / narrowest as f64)

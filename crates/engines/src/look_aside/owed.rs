@@ -72,7 +72,7 @@ impl Owed {
     /// Puts back a command that the device did not accept; it stays the first.
     pub fn put_back(&mut self, now: Instant, command: Command) {
         let number = self.commands.first_key_value().map_or(self.given, |(first, _)| *first);
-        // Its own, or one behind that which nobody has.
+        // Its own number, or a free one in front of all others.
         let number = number.wrapping_sub(1);
         if let Command::Install(slot, _) = &command {
             self.installs.entry(*slot).or_insert(number);
@@ -119,7 +119,7 @@ mod tests {
                 if round < 999 {
                     owed.add(Command::Retire(slot));
                 }
-                // What a device did not take stays where it was.
+                // The command that a device did not take stays where it was.
                 let first = owed.next().expect("there are some");
                 owed.put_back(Instant::from_millis(u64::from(round)), first);
             }

@@ -1,7 +1,7 @@
-//! A device that failed: what was under way, and how it comes back.
+//! Recovery of a device that failed: the jobs under way, and the restart.
 //!
-//! 1. What it completed before is taken as usual.
-//! 2. It is given up; what it certainly does not touch any more comes back.
+//! 1. Jobs that it completed before are taken as usual.
+//! 2. It is given up; requests that it certainly does not touch any more come back.
 //! 3. A job whose packet is here as it was (it never left, or was not begun) is
 //!    done in software or failed, as configured. Nothing of the device's work on
 //!    it was used or is used later: completions of an earlier life find nothing.
@@ -32,7 +32,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         // Never pushed, so as they were.
         let mut back: Vec<_> = self.waiting.drain(..).collect();
         self.device.abandon(now, &mut back);
-        // What is done here, a batch at a time: many packets cost less together.
+        // Jobs that are done here, a batch at a time: many packets cost less together.
         let mut here = Jobs::new();
         for request in back {
             if matches!(request.verdict, Verdict::Done | Verdict::BadIcv) {
@@ -109,8 +109,8 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         self.options.on_full == Otherwise::Drop
     }
 
-    /// Does jobs in software, all of them together, with their own nonces: what that
-    /// makes is what the device would have made.
+    /// Does jobs in software, all of them together, with their own nonces: the result is
+    /// the same as the device's would have been.
     pub(super) fn stand_in(&mut self, jobs: &mut Jobs<B>) {
         if jobs.is_empty() {
             return;

@@ -58,7 +58,7 @@ pub struct Service<B> {
     looked: Instant,
 }
 
-/// The ends of a thread that panicked: what it had in hand, and what waits for
+/// Ends of the rings of a thread that panicked, with its requests and those that wait for
 /// it, which the host may have put there after it stopped to look.
 type Rest<B> = Option<Far<B>>;
 
@@ -135,7 +135,8 @@ impl<B: AsMut<[u8]> + Send + 'static> Service<B> {
 }
 
 impl<B: AsMut<[u8]>> Far<B> {
-    /// Works until the host is gone. What is left, if the cipher panics.
+    /// Works until the host is gone. If the cipher panics, the rest of the thread's
+    /// requests.
     fn live(mut self, mut cipher: Box<dyn Cipher<B>>) -> Rest<B> {
         // After a panic nothing is used but requests, of which those in hand are
         // told apart.
@@ -185,8 +186,8 @@ impl<B: AsMut<[u8]>> Far<B> {
         self.bell.stop.load(Ordering::SeqCst) || self.work.is_abandoned()
     }
 
-    /// Says that it sleeps before it looks once more; whoever has work for it
-    /// looks whether it sleeps afterwards.
+    /// Sets the flag of sleep before it looks once more; a host with new work reads the
+    /// flag afterwards.
     fn sleep(&self) {
         self.bell.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -248,7 +249,7 @@ impl<B: AsMut<[u8]> + Send + 'static> Device<B> for Service<B> {
             self.hung.push(life.handle);
             return;
         }
-        // What it completed last was taken before; a panic can be in between.
+        // Completed requests were taken before; others may have come before the panic.
         let mut done = life.done;
         while let Ok(request) = done.pop() {
             salvaged.push(request);

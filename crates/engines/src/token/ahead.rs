@@ -267,8 +267,8 @@ impl Ahead {
         run.here = end as u16;
     }
 
-    /// Blocks from this index on do not come. They are made anew later: what was asked
-    /// for last is said first, so that all is as it was before.
+    /// Blocks from this index on do not come. They are made anew later: the last request is
+    /// refused first, so that the state before it is restored.
     pub fn refused(&mut self, number: u64, first: u16) {
         if !self.is_growing(number) {
             return;

@@ -7,9 +7,9 @@
 //!   key stream is asked for;
 //! * nothing is decrypted, and no window moves, before that.
 //!
-//! A packet whose number nobody expects (far ahead, or a nonce of another kind)
-//! does not wait: it is dropped, and its E(J0) asked for beside others. Was it
-//! authentic, the window follows it ([`Gcm::probe`]).
+//! A packet with an unexpected number (far ahead, or a nonce of another kind) does not
+//! wait: it is dropped, and its E(J0) asked for beside others. If it was authentic, the
+//! window follows it ([`Gcm::probe`]).
 
 use super::ahead::{Ahead, Found};
 use super::nonces::{Base, esp_number};

@@ -1,9 +1,9 @@
 //! Keys that never leave their token, and key stream made ahead of time.
 //!
-//! A token is slow: milliseconds for an exchange, whatever it brings. A counter
-//! mode turns that into a matter of storage, because its key stream does not
-//! depend on the packets. It is made while nobody waits, kept in locked memory,
-//! and is there when a packet comes.
+//! A token is slow: milliseconds for an exchange, whatever it brings. A counter mode turns
+//! that into a matter of storage, because its key stream does not depend on the packets. It
+//! is made while no packet waits for it, kept in locked memory, and is there when a packet
+//! comes.
 //!
 //! ```text
 //!   packets ─▶ TokenEngine ─▶ key stream of this number? ─▶ XOR, ICV ─▶ packets
@@ -13,8 +13,8 @@
 //!               Line: virtual time, or a thread ─▶ Provider ─▶ PKCS#11 module
 //! ```
 //!
-//! * [`provider`] what a token does. [`SoftToken`] is one in software.
-//! * [`profile`] what its exchanges cost; [`line`] the way to it, in virtual time.
+//! * [`provider`] operations of a token. [`SoftToken`] is one in software.
+//! * [`profile`] costs of its exchanges; [`line`] the way to it, in virtual time.
 //! * [`ring`] key stream by counter, the study's. [`ahead`] by packet and block,
 //!   for AES-GCM, whose counter begins anew in every packet.
 //! * [`engine`] the engine: an [`Engine`](ferrule_crypto::Engine) like any other.
@@ -38,8 +38,8 @@
 //! assert_eq!(engine.stats().exchanges, 0);
 //! ```
 //!
-//! Whoever drives it calls `submit` and `collect` with the time, and again when
-//! `poll_timeout` says so. The [`ring`] can also be used by itself.
+//! The caller drives it by `submit` and `collect` with the time, and again when
+//! `poll_timeout` is due. The [`ring`] can also be used by itself.
 
 pub mod ahead;
 pub mod engine;

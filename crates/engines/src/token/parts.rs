@@ -22,8 +22,8 @@ pub(super) fn aead<B: AsMut<[u8]>>(job: &mut Job<B>) -> Option<(&[u8], &mut [u8]
     Some((ad, text, rest.first_chunk_mut()?))
 }
 
-/// The buffer of a suite with a keyed hash: what the hash covers in the buffer,
-/// what it covers after that, the ICV.
+/// The buffer of a suite with a keyed hash: the octets that the hash covers in the buffer,
+/// those that it covers after that, the ICV.
 pub(super) struct Hashed<'a> {
     pub body: &'a mut [u8],
     pub after: Option<[u8; 4]>,

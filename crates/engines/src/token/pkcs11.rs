@@ -1,9 +1,9 @@
 //! A token behind a PKCS#11 module (OASIS PKCS #11 version 2.40).
 //!
-//! Modules are opened, logged in to and searched through `cryptoki`; exchanges go
-//! straight to the module's function list, into memory of our own, so that key
-//! stream is in no buffer that nobody wipes. Each SA has a session of its own,
-//! because a session has one operation at a time.
+//! Modules are opened, logged in to and searched through `cryptoki`; exchanges go straight
+//! to the module's function list, into memory of our own, so that no key stream is left in
+//! a buffer that is not wiped. Each SA has a session of its own, because a session has one
+//! operation at a time.
 
 use super::provider::{Provider, TokenError, name_of};
 use super::vault::{BLOCK, Block};
@@ -21,8 +21,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// PINs that a token refused, as digests with its place: it counts, and locks itself
-/// after some. So each is tried once by a process, whoever asks.
+/// PINs that a token refused, as digests with its place: it counts, and locks itself after
+/// some. So each is tried once by a process.
 static REFUSED: Mutex<BTreeSet<[u8; 32]>> = Mutex::new(BTreeSet::new());
 
 /// A module is initialized once for a process, and stays.

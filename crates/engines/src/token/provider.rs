@@ -58,7 +58,7 @@ impl fmt::Display for TokenError {
 
 impl std::error::Error for TokenError {}
 
-/// A token. Whoever uses it numbers the keys it has opened; one number is one SA.
+/// A token. Its user numbers the keys that are opened; one number is one SA.
 pub trait Provider: Send {
     /// Finds the AES key of that label, and readies it (with PKCS#11, in a session
     /// of its own).

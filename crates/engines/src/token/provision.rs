@@ -53,7 +53,7 @@ pub enum Purpose {
     Unwrapping,
 }
 
-/// Attributes of a new key: what it may do, and that it cannot be read.
+/// Attributes of a new key: its permitted use, and that it cannot be read.
 fn template(label: &str, purpose: Purpose) -> Vec<Attribute> {
     vec![
         Attribute::Class(ObjectClass::SECRET_KEY),

@@ -15,10 +15,10 @@
 //! they are still there: a tag says what a slot
 //! holds, and pointers are counters, which never wrap.
 //!
-//! Watermarks, for exchanges that bring `exchange` blocks: making starts when
-//! half of the ring is empty, and stops when there is no room for another
-//! exchange. The study calls the ring empty when fewer blocks than an exchange
-//! are left ([`Ring::is_empty`]); what is left can be used all the same.
+//! Watermarks, for exchanges that bring `exchange` blocks: making starts when half of the
+//! ring is empty, and stops when there is no room for another exchange. The study calls the
+//! ring empty when fewer blocks than an exchange are left ([`Ring::is_empty`]); these can
+//! be used all the same.
 
 use super::vault::{Block, Vault};
 use std::ops::Range;
@@ -74,7 +74,7 @@ impl Ring {
         (self.next - self.low) as u64
     }
 
-    /// Blocks of room: what is neither made ahead nor kept behind.
+    /// Blocks of room: those neither made ahead nor kept behind.
     pub const fn empty(&self) -> u64 {
         self.size() - self.ahead()
     }
@@ -131,8 +131,8 @@ impl Ring {
         self.asked = self.next;
     }
 
-    /// Key stream has come, from this counter on. What nobody can use any more,
-    /// or would take the place of what is still wanted, is left.
+    /// Takes key stream that has come, from this counter on. Blocks that are of no use any
+    /// more, or would take the place of blocks that are still wanted, are left out.
     pub fn put(&mut self, first: u128, stream: &[Block]) {
         let wanted = self.window();
         for (counter, block) in (first..).zip(stream) {

@@ -177,7 +177,7 @@ impl Sa {
         self.pause = Duration::ZERO;
     }
 
-    /// A packet was authentic, or ours: what is made ahead has a use.
+    /// A packet was authentic, or ours: key stream made ahead has a use.
     pub const fn wake(&mut self, now: Instant) {
         (self.seen, self.asleep) = (now, false);
     }

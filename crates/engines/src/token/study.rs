@@ -9,9 +9,9 @@
 //! The high half stays at both ends, and the nonce is the SA's salt. The hash is
 //! the host's own and is checked first, so nothing forged touches the ring.
 //!
-//! A counter may never be used twice. An SA begins with its first sequence number
-//! times [`PER_PACKET`], and no packet uses more counters than that: whoever
-//! reserves sequence numbers on stable storage has reserved the counters too.
+//! A counter may never be used twice. An SA begins with its first sequence number times
+//! [`PER_PACKET`], and no packet uses more counters than that: a reservation of sequence
+//! numbers on stable storage reserves the counters too.
 
 use super::parts::Keyed;
 use super::ring::Ring;

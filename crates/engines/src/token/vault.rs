@@ -1,8 +1,8 @@
 //! Memory for key stream: locked, left out of core files, wiped before it goes.
 //!
-//! Key stream decrypts what it covers, whoever holds the key. So it never meets
-//! the swap device or a core file, each block is wiped once it is used, and all
-//! of it before the memory is given back.
+//! Key stream decrypts the packets that it covers, even without the key. So it never meets
+//! the swap device or a core file, each block is wiped once it is used, and all of it
+//! before the memory is given back.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -43,7 +43,7 @@ impl Vault {
         Self::map(blocks, None)
     }
 
-    /// On a file, so that somebody else can see what is left in it.
+    /// On a file, so that its contents can be inspected afterwards.
     #[cfg(test)]
     pub fn on_file(blocks: usize, file: BorrowedFd<'_>) -> io::Result<Self> {
         Self::map(blocks, Some(file))
@@ -108,8 +108,8 @@ impl DerefMut for Vault {
 impl Drop for Vault {
     fn drop(&mut self) {
         self.as_flattened_mut().zeroize();
-        // SAFETY: the range is our own mapping, and nobody has a slice of it any
-        // more. Unmapping unlocks it.
+        // SAFETY: the range is our own mapping, and no slice of it is left. Unmapping
+        // unlocks it.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.octets()) };
     }
 }
@@ -143,7 +143,7 @@ mod tests {
         // SAFETY: the name is a C string; the descriptor is looked at below.
         let fd = unsafe { libc::memfd_create(c"vault".as_ptr(), 0) };
         assert!(fd >= 0);
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let mut file = unsafe { File::from_raw_fd(fd) };
         file.set_len(4096).unwrap();
         let mut vault = Vault::on_file(256, file.as_fd()).unwrap();

@@ -1,4 +1,4 @@
-//! The other side of a wrapped import: who has a key makes it ready for a token.
+//! The other side of a wrapped import: the owner of a key makes it ready for a token.
 //!
 //! ```text
 //!   key ─▶ wrap ─▶ octets that say nothing ─▶ Pkcs11Token::import ─▶ key on the token

@@ -85,7 +85,7 @@ fn a_service_killed_under_load_brings_every_job_back_and_is_started_again() {
             assert_eq!(rig.counter("failures"), life + 1);
             let lost = not_done(&rig, &back, here);
             match (copies, on_failure) {
-                // It died in one packet that was shared, and had a batch in hand.
+                // The device died in one packet that was shared, and had a batch in hand.
                 (0, Otherwise::Software) => assert!((1..=BATCH).contains(&lost), "{lost}"),
                 (_, Otherwise::Software) => assert_eq!(lost, 0, "every packet was here"),
                 (_, Otherwise::Drop) => assert!((1..=200).contains(&lost), "{lost}"),
@@ -101,7 +101,7 @@ fn a_service_killed_under_load_brings_every_job_back_and_is_started_again() {
 fn software_stands_in_for_whole_batches_not_for_one_job_at_a_time() {
     let mut rig = rig(Options { copies: 2, ..PATIENT });
     let (key, here) = rig.key(GCM, 1);
-    // It dies with the first of two full batches.
+    // The device dies with the first of two full batches.
     rig.hand.fails_after.store(1, Ordering::SeqCst);
     const FULL: u64 = BATCH as u64;
     let batch = |from: u64| (from..from + FULL).map(|t| seal(GCM, key, t, 100)).collect();
@@ -136,7 +136,7 @@ fn a_service_that_hangs_is_given_up_at_its_deadline() {
             (0, _) | (_, Otherwise::Drop) => assert!((1..=200).contains(&lost), "{lost}"),
             (_, Otherwise::Software) => assert_eq!(lost, 0, "every packet was here"),
         }
-        // The thread wakes up, and what it still does reaches nobody.
+        // The thread wakes up, and none of its further work reaches a host.
         let hand = rig.hand.clone();
         rig.until("it hangs", || hand.hung.load(Ordering::SeqCst) == 1);
         rig.hand.fails_after.store(0, Ordering::SeqCst);
@@ -238,7 +238,8 @@ fn a_batch_behind_a_command_that_a_hung_device_does_not_take_waits_for_the_deadl
     let mut host =
         LookAside::new(device, options, Software::default(), Box::new(|| Some(Buffer::new())));
     let key = host.install(&spec(GCM, 1)).expect("a key");
-    // It hangs from this batch on; it is owed another key, behind which a batch waits.
+    // The device hangs from this batch on; it is owed another key, behind which a batch
+    // waits.
     let mut jobs: Jobs<_> = (0..4).map(|t| seal(GCM, key, t, 64)).collect();
     host.submit(now, &mut jobs);
     let other = host.install(&spec(GCM, 2)).expect("another");

@@ -1,5 +1,5 @@
-//! The queue pair with real threads at its far end: what they make, how much
-//! they take, how they die and hang, and what the host does about it.
+//! The queue pair with real threads at its far end: their results, capacity and failures,
+//! and the host's reaction.
 
 mod failure;
 mod rig;

@@ -1,4 +1,5 @@
-//! A service on the core of its own host: what it does not need is the host's.
+//! A service on the core of its own host: the host has all the time that the service does
+//! not need.
 
 use crate::rig::{GCM, PATIENT, rig_at, seal};
 use ferrule_base::Duration;

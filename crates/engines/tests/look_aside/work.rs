@@ -165,8 +165,8 @@ fn an_idle_service_sleeps_and_is_woken_by_the_doorbell() {
     assert_eq!(rig.host.poll_timeout(), None);
 }
 
-/// Rings at the moment at which the thread goes to sleep, very often: what it has not
-/// seen by then would lie there until it wakes by itself, half a second later.
+/// Rings at the moment at which the thread goes to sleep, very often: a request that it has
+/// not seen by then would lie there until it wakes by itself, half a second later.
 #[test]
 fn no_doorbell_is_lost_however_close_to_sleep_it_rings() {
     let mut rig = rig(PATIENT);

@@ -1,5 +1,5 @@
-//! Hints to the processor: what is read soon, so that it is on its way while others
-//! are worked on. They change nothing, and other machines than x86-64 get none.
+//! Prefetch hints to the processor: memory that is read soon is fetched while others are
+//! worked on. They change nothing, and other machines than x86-64 get none.
 
 use super::Packet;
 

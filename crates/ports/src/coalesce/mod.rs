@@ -1,8 +1,8 @@
 //! Segments of one TCP flow that go to the host's stack become one super-frame.
 //!
 //! The stack then looks at one header instead of dozens. The rules are those of the
-//! kernel's own generic receive offload: what is joined and cut again is the same
-//! frames as before, and nothing that was wrong with a frame is hidden.
+//! kernel's own generic receive offload: frames that are joined and cut again are the same
+//! as before, and no error of a frame is hidden.
 //!
 //! ```text
 //!   batch   a1 b1 a2 u a3 a4 b2        a, b: flows of TCP; u: anything else
@@ -186,7 +186,7 @@ impl Coalescer {
         }
         self.begin(frame);
         let at = found.unwrap_or_else(|| {
-            // The oldest makes room: what comes of its flow begins a new group.
+            // The oldest makes room: later frames of its flow begin a new group.
             if self.opened == OPEN_MAX {
                 self.open.rotate_left(1);
             } else {
@@ -320,13 +320,13 @@ impl Segment<'_> {
             first.get(range.clone()).is_some_and(|f| Some(f) == frame.get(range))
         };
         let network = if self.at.v6 {
-            // All but the length.
+            // Every field but the length.
             same(ip..ip + 4) && same(ip + 6..ip + 40)
         } else {
-            // All but length, identification and checksum.
+            // Every field but length, identification and checksum.
             same(ip..ip + 2) && same(ip + 6..ip + 10) && same(ip + 12..ip + 20)
         };
-        // All but sequence number, flags and checksum.
+        // Every field but sequence number, flags and checksum.
         same(0..ip)
             && network
             && same(at..at + 4)

@@ -232,7 +232,7 @@ fn a_short_segment_or_a_push_ends_a_super_frame() {
     let mut pushed = [tcp(1000, 10, 1000), tcp(2000, 11, 1000), tcp(3000, 12, 1000)];
     pushed[1].flags |= PSH;
     assert_eq!(counts(&pushed.clone().map(|t| t.frame())), [2, 1]);
-    // What is not joined is not overtaken by what follows it.
+    // A frame that is not joined is not overtaken by the next one.
     pushed[1].flags = ACK | 1;
     assert_eq!(counts(&pushed.map(|t| t.frame())), [1, 1, 1]);
     // 64 KiB and no more: 65,535 less 52 octets of headers are 46 segments of 1,400.

@@ -1,5 +1,5 @@
-//! The node asks for the link address of somebody behind a TUN, where there are none:
-//! the port answers in their name.
+//! The node asks for the link address of a host behind a TUN, where there are none: the
+//! port answers in the host's name.
 
 use super::TunAddresses;
 use ferrule_wire::checksum::Sum;
@@ -45,7 +45,8 @@ fn solicitation(tun: TunAddresses, frame: &mut [u8]) -> bool {
     let asks = frame[18..22] == [0, 32, ICMPV6, 255]
         && frame[54..56] == [SOLICITATION, 0]
         && frame[78..80] == [1, 1];
-    // Who has no address yet looks for duplicates (RFC 4862 section 5.4): there are none.
+    // A host without an address looks for duplicates (RFC 4862 section 5.4): there are
+    // none.
     if !asks || frame[22..38] == [0; 16] || frame[22..38] == frame[62..78] {
         return false;
     }

@@ -21,7 +21,7 @@ const IFLA_MTU: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
-/// No duplicate address detection: nobody else is on this link.
+/// No duplicate address detection: there is no other host on this link.
 const IFA_F_NODAD: u32 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;

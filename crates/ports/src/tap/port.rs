@@ -218,7 +218,7 @@ impl Port for TapPort {
                 Ok(Read::Super) => {}
                 Ok(Read::TooLarge) => self.stats.miss_too_long(),
                 Ok(Read::Refused) => self.stats.rx_refused += 1,
-                // Nothing there, or nobody up to send it.
+                // Nothing there, or the interface is down.
                 Err(_) => return cache.recycle(packet),
             }
             cache.recycle(packet);

@@ -67,7 +67,7 @@ pub(crate) fn open_socket(link: &Link) -> Result<OwnedFd, OpenError> {
     let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)
         .doing(|| format!("an AF_XDP socket for {}", link.name))?;
     enlarge(&socket);
-    // Whoever gets it cannot bind it elsewhere (since Linux 6.6).
+    // A process that receives the socket cannot bind it elsewhere (since Linux 6.6).
     let name = request(&link.name)?.ifr_name;
     set(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
         .doing(|| format!("tying a socket to {}", link.name))?;

@@ -108,9 +108,9 @@ impl XdpPort {
         Ok(port)
     }
 
-    /// Binds, with memory of its own if it `registered` some, else with that of the
-    /// first who is bound. While it waits for a queue to be free it does not have
-    /// the lock: who closes and so frees the queue needs it, and may be the first.
+    /// Binds, with memory of its own if it `registered` some, else with that of the first
+    /// bound socket. The lock is released while it waits for a queue to be free: the port
+    /// that frees the queue by closing needs the lock, and may be the first.
     fn join(&self, link: &Link, mut registered: bool) -> io::Result<()> {
         let (socket, queue) = (self.socket, self.queue);
         patiently(|| {
@@ -146,8 +146,8 @@ impl XdpPort {
         }
         let (socket, rings) = (self.socket, self.rings());
         if rings.fill.publish() != 0 && rings.fill.needs_wakeup() {
-            // SAFETY: no memory is named. It tells the driver to look; what it
-            // returns says nothing that we could act on.
+            // SAFETY: no memory is named. The call tells the driver to look; its result has
+            // no use here.
             unsafe {
                 let nothing = std::ptr::null_mut();
                 libc::recvfrom(
@@ -270,7 +270,7 @@ fn set_up(socket: &OwnedFd, ring: usize) -> io::Result<Rings> {
     ] {
         set(socket, SOL_XDP, name, &size)?;
     }
-    // It only helps, and older kernels do not know it.
+    // A help only, which older kernels do not know.
     let _ = set(socket, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET.min(size));
     // SAFETY: plain numbers.
     let at: libc::xdp_mmap_offsets = unsafe { get(fd, SOL_XDP, libc::XDP_MMAP_OFFSETS)? };

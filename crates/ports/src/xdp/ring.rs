@@ -19,8 +19,8 @@ use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One end of a ring with entries of type `T`. Which calls are right depends on
-/// whose end it is; [`Producer`] and [`Consumer`] know.
+/// One end of a ring with entries of type `T`. The calls that are right depend on the end;
+/// [`Producer`] and [`Consumer`] offer those of theirs.
 struct Ring<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
@@ -30,8 +30,8 @@ struct Ring<T> {
     _map: Map,
 }
 
-// SAFETY: the pointers lead into `_map`, which moves with them; the counters
-// are atomics, and entries are touched by whoever the counters say.
+// SAFETY: the pointers lead into `_map`, which moves with them; the counters are atomics,
+// and they settle which side may touch an entry.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {

@@ -245,8 +245,8 @@ pub fn carry_tcp(away: &Away, near: &mut Runner, other: &mut Runner) -> usize {
     longest
 }
 
-/// Takes the interface of `a` down and up again: what is sent meanwhile fails
-/// (it neither waits nor comes later), and frames pass again afterwards.
+/// Takes the interface of `a` down and up again: frames sent meanwhile fail (they neither
+/// wait nor come later), and frames pass again afterwards.
 pub fn down_and_up(name: &str, a: &mut Runner, b: &mut Runner) {
     let wait = |a: &mut Runner, up: bool| {
         let start = Clock::now();

@@ -71,7 +71,7 @@ fn opening_needs_the_capabilities_that_the_table_says() {
     let Some(net) = namespace() else { return };
     net.veth("va", "vb");
     let tap = PortSpec::Tap(ferrule_ports::tap::TapSpec::new("tap9", None));
-    // Most systems let everybody open the device; some do not.
+    // Most systems let every user open the device; some do not.
     let device = std::fs::metadata("/dev/net/tun").unwrap().permissions().mode();
     let device = if device & 0o006 == 0o006 { None } else { Some(CAP_DAC_OVERRIDE) };
     let table = [

@@ -243,7 +243,7 @@ fn tun_has_several_queues() {
         let mixed = elsewhere.flat_map(|(_, o)| o).any(|p| ports.contains(p));
         assert!(!mixed, "a flow came by two queues");
     }
-    // What is sent by any of them arrives.
+    // Frames sent by any of them arrive.
     let socket = &sockets[0];
     socket.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
     for queue in &mut queues {
@@ -278,7 +278,7 @@ fn tun_is_set_up_for_the_host_with_address_mtu_and_routes() {
     };
     let spec = TapSpec { host: host.clone(), ..tun_spec("tun7") };
     let said = |line: &str| String::from_utf8(sh(line).stdout).unwrap();
-    // And again: what is there already is no mistake.
+    // And again: addresses and routes that exist already are no error.
     for _ in 0..2 {
         let port = start(open(spec.clone()).unwrap(), &pool);
         assert!(port.port.is_up());

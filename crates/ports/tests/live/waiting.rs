@@ -76,7 +76,7 @@ fn ports_survive_an_empty_pool() {
         drop(hoard);
         let start = Instant::now();
         let mut last = None;
-        // What waits comes first.
+        // The frames that wait come first.
         while last != Some(2) {
             a.send(&[numbered(2, 60)]);
             for packet in b.poll().into_iter().filter(|p| ours(p.data())) {

@@ -105,8 +105,8 @@ fn af_xdp_memory_is_registered_anew_when_all_ports_have_gone() {
     }
 }
 
-/// As `apply` does it: a worker closes the port while the next one for the queue
-/// is opened, with memory that a third has, and then with nobody's.
+/// As `apply` does it: a worker closes the port while the next one for the queue is opened,
+/// with memory that a third port registered, and then without a third port.
 #[test]
 fn af_xdp_queue_is_taken_over_while_another_thread_closes_it() {
     let Some(net) = namespace() else { return };

@@ -124,8 +124,7 @@ impl Resolution {
     const MICROS: Self = Self { per_second: 1_000_000, offset: 0 };
     const NANOS: Self = Self { per_second: 1_000_000_000, offset: 0 };
 
-    /// A time stamp in nanoseconds; what does not fit becomes the nearest
-    /// that does.
+    /// A time stamp in nanoseconds; one that does not fit becomes the nearest that does.
     fn nanos(self, units: u64) -> u64 {
         const SECOND: i128 = 1_000_000_000;
         let since = i128::from(units) * SECOND / i128::from(self.per_second);

@@ -212,8 +212,8 @@ fn text(octets: &[u8]) -> String {
     String::from_utf8_lossy(octets).into_owned()
 }
 
-/// Units in a second for an exponent of 10, or with the high bit of 2. What
-/// does not fit is the finest that does.
+/// Units in a second for an exponent of 10, or with the high bit of 2. An exponent that
+/// does not fit becomes the finest that does.
 fn units(exponent: u8) -> u64 {
     let base: u64 = if exponent & 0x80 == 0 { 10 } else { 2 };
     base.checked_pow(u32::from(exponent & 0x7f)).unwrap_or(u64::MAX)

@@ -38,7 +38,7 @@ fn troubled(seed: u64) -> Duration {
             1 => lan.boot(at),
             2 => lan.jump(at, Duration::from_millis(rng.below(10_000))),
             _ => {
-                // The key server, whoever it is.
+                // The current key server, whichever station it is.
                 let server = lan.stations[at].kay.as_ref().and_then(|kay| kay.view().server);
                 let server = lan.stations.iter().position(|s| Some(s.config.sci) == server);
                 server.into_iter().for_each(|server| lan.kill(server));

@@ -1,4 +1,5 @@
-//! A peer that is played by hand: what others do that is legal, and what they may not do.
+//! A peer that is played by hand: behaviour of others that is legal, and behaviour that is
+//! not.
 
 use super::lan::{Lan, Weather, cak, sci};
 use crate::mka::config::{LIFE, RETIRE};
@@ -346,7 +347,7 @@ fn mka_a_sak_does_not_go_to_one_who_may_have_forgotten_it() {
         station.wait(2 * SECOND);
     }
     assert_eq!(station.kay.view().peers.len(), 1);
-    // Somebody's recorded message makes the key server wait with a new SAK.
+    // A recorded message of another station makes the key server wait with a new SAK.
     let recorded = Peer::new(9, 60).message(Vec::new());
     assert_eq!(station.kay.handle_message(station.now, (), &recorded), Ok(()));
     station.hear(&mut peer, []);

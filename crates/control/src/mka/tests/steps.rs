@@ -83,7 +83,7 @@ fn mka_a_third_station_gets_a_sak_of_its_own() {
     lan.station(30, &[cak(1, 16)]);
     assert!(lan.secured_within(LIFE).expect("secured") < 2 * SECOND);
     assert_ne!(lan.stations[0].transmits(), before);
-    // Those who were there lost nothing but what the third could not know.
+    // The others lost no frame; the third could not know its first ones.
     lan.stations[2].lost = 0;
     lan.run(10 * SECOND);
     assert_eq!((lan.take_lost(), lan.stations[2].saks()), (0, 1));
@@ -102,7 +102,7 @@ fn mka_goes_on_without_its_key_server() {
     lan.take_lost();
     lan.run(5 * SECOND);
     assert_eq!(lan.take_lost(), 0);
-    // It comes back, and is key server again.
+    // The station comes back, and is key server again.
     lan.boot(1);
     lan.run(NOTICED);
     assert!(lan.is_secured());

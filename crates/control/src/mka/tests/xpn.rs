@@ -85,7 +85,7 @@ fn mka_xpn_the_key_server_says_its_ssci_with_the_sak_alone() {
         _ => None,
     });
     assert_eq!(listed, Some(vec![own(2), own(0)]));
-    // Who is not key server says none.
+    // A station that is not key server says none.
     let none = |set: &Set| !matches!(set, Set::Live { ssci: 1.., .. });
     assert!(lan.stations[0].sent.iter().all(|frame| sets(frame).iter().all(none)));
 }

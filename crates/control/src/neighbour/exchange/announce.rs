@@ -8,8 +8,8 @@ use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 impl Discovery {
-    /// An interface is there, or has changed: what it has no more is forgotten,
-    /// what is new is checked and announced.
+    /// An interface is there, or has changed: addresses that it has no more are forgotten,
+    /// new ones are checked and announced.
     pub(in crate::neighbour) fn configure(&mut self, now: Instant, interface: Interface) {
         let id = interface.id;
         let moved = self.ifaces.get(&id).is_some_and(|old| old.mac != interface.mac);
@@ -78,7 +78,7 @@ impl Discovery {
     pub(in crate::neighbour) fn announce(&mut self, now: Instant, key: Key) {
         let Some(own) = self.own.get_mut(&key) else { return };
         let left = match *own {
-            // Nobody claimed it.
+            // No other host claimed it.
             Own::Tentative => ANNOUNCES - 1,
             Own::Announcing(left) => left.saturating_sub(1),
             Own::Settled | Own::Duplicate => return,

@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr};
 impl Discovery {
     /// An ARP message.
     ///
-    /// 1. The sender is a station on this link, and not us.
-    /// 2. Who is known, or asks for us, is learned; an answer counts as one
-    ///    only while a question is open.
+    /// 1. The sender is a station on this link, and not this node.
+    /// 2. A sender that is known, or asks for this node, is learned; an answer
+    ///    counts as one only while a question is open.
     /// 3. A question for an address of ours is answered.
     pub(in crate::neighbour) fn arp(
         &mut self,
@@ -66,7 +66,7 @@ impl Discovery {
             Some(State::Probe(old, _)) if answer && old == mac => State::Reachable(mac),
             // Known as that already; its time runs on.
             Some(known) if known.mac() == Some(mac) => return,
-            // It moved, or says so: to be asked soon.
+            // The neighbour moved, or says so: to be asked soon.
             Some(_) => State::Stale(mac),
         };
         self.learn(now, key, state);
@@ -98,7 +98,7 @@ impl Discovery {
         self.answer(iface, frame(request.sender_mac, &message));
     }
 
-    /// Tells everybody that an address is ours (RFC 5227 section 2.3).
+    /// Announces an own address to the link (RFC 5227 section 2.3).
     pub(super) fn arp_announce(&mut self, iface: u16, own: Ipv4Addr) {
         let Some(interface) = self.ifaces.get(&iface) else { return };
         let message = Repr {

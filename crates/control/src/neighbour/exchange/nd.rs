@@ -76,7 +76,7 @@ impl Discovery {
         let iface = heard.iface;
         let key = (iface, IpAddr::V6(target));
         if heard.src.is_unspecified() {
-            // Whether somebody else wants our address.
+            // Checks for a duplicate of an own address.
             if heard.dst != solicited_node(target) || source_link.is_some() {
                 return Err(Fault::Unspecified);
             }
@@ -190,7 +190,7 @@ impl Discovery {
         self.send(iface, frame(interface.mac, mac, src, dst, &message));
     }
 
-    /// Asks whether anybody has our address (RFC 4862 section 5.4.2).
+    /// Asks for other users of an own address (RFC 4862 section 5.4.2).
     pub(super) fn detect(&mut self, iface: u16, own: Ipv6Addr) {
         let Some(interface) = self.ifaces.get(&iface) else { return };
         let message = ndp::Repr::NeighbourSolicitation { target: own, source_link: None };

@@ -133,7 +133,7 @@ fn arp_neighbour_that_moves_is_followed_and_asked() {
     assert_eq!(rig.events(), [set("10.0.0.2", standby)]);
     rig.pass(5_000);
     assert_eq!(rig.sent(), [format!("{standby}: ARP who-has 10.0.0.2 tell 10.0.0.1")]);
-    // Nobody is there: it was a lie.
+    // No answer comes: the claim was false.
     rig.pass(3_000);
     assert_eq!(rig.events(), [remove("10.0.0.2"), unreachable("10.0.0.2")]);
 }
@@ -185,7 +185,7 @@ fn scan_of_a_network_does_not_use_up_the_table() {
     }
     assert_eq!(rig.core.len(), INCOMPLETE_MAX);
     assert_eq!(rig.events().len(), INCOMPLETE_MAX, "the others are unreachable");
-    // What a configuration names is asked for all the same.
+    // A neighbour that a configuration names is asked for all the same.
     rig.keep("10.9.9.9");
     assert_eq!(rig.core.len(), INCOMPLETE_MAX + 1);
     assert!(matches!(rig.timer(), Some(Timer::Answer(_))));

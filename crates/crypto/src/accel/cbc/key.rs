@@ -174,15 +174,15 @@ pub(super) fn wipe<T: Plain>(value: &mut T) {
     }
 }
 
-/// Octets of a block of either hash: what the key is padded to.
+/// Octets of a block of either hash, to which the key is padded.
 const PAD_LEN: usize = 64;
 
 /// The state after the key, padded with zeros, each octet XOR `pad`.
 fn padded(mac: Mac, key: &[u8], pad: u8) -> Words {
     let mut block = [pad; PAD_LEN];
     block.iter_mut().zip(key).for_each(|(to, octet)| *to ^= octet);
-    // SAFETY: the pointer is good for the one block that is read; who makes
-    // a key has a `Form`, so the machine has the SHA instructions.
+    // SAFETY: the pointer is good for the one block that is read; a key is made with a
+    // `Form`, so the machine has the SHA instructions.
     let [state] = unsafe {
         match mac {
             Mac::HmacSha1_96 => Sha1::few([Sha1::START], [block.as_ptr()], 1),

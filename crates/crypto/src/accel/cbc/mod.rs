@@ -20,9 +20,9 @@
 //!
 //! Decryption is parallel within a packet and needs no lanes.
 //!
-//! Nothing here depends on a secret but the values in vectors: which lanes,
-//! how many blocks, and where follow from the packets' lengths. What a lane
-//! leaves on the stack (round keys, hash states) is wiped.
+//! Nothing here depends on a secret but the values in vectors: the choice of lanes, the
+//! number of blocks and their addresses follow from the packets' lengths. The octets that a
+//! lane leaves on the stack (round keys, hash states) are wiped.
 
 mod decrypt;
 mod encrypt;

@@ -1,13 +1,13 @@
-//! A key, expanded: what one SA keeps for the kernels.
+//! A key, expanded, as one SA keeps it for the kernels.
 //!
 //! ```text
 //!   powers   H^36 H^35 … H^2 H^1   576 octets, the highest first
 //!   rounds   K0 … K10 or K14       240 octets, loaded into all lanes at once
 //! ```
 //!
-//! A vector of four blocks is multiplied by four powers in a row, so one
-//! unaligned load serves wherever in a packet it stands. What a load at H^3 or
-//! lower takes beyond H^1 meets lanes that are zero.
+//! A vector of four blocks is multiplied by four powers in a row, so one unaligned load
+//! serves wherever in a packet it stands. A load at H^3 or lower takes octets beyond H^1,
+//! which meet lanes that are zero.
 //!
 //! The powers are kept as GHASH's multiplication wants them: octets reversed,
 //! and times x, which undoes that a product of reflected polynomials is one

@@ -251,7 +251,7 @@ impl<const LONG: bool> Text<'_, LONG> {
         self.hash(if SEAL { padded(text) } else { given }, power);
     }
 
-    /// 32 blocks whose sum is reduced: what comes is more.
+    /// 32 blocks whose sum is reduced, with more blocks to come.
     #[inline]
     #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
     fn section<const R: usize, const SEAL: bool>(&mut self, text: &mut [u8]) {

@@ -42,7 +42,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody has any more.
+        // SAFETY: the whole mapping, of which no reference is left.
         let done = unsafe { libc::munmap(self.map.cast(), self.len + 2 * self.page) };
         assert_eq!(done, 0);
     }

@@ -2,10 +2,10 @@
 //! inputs that are measured in turn, in random order (Welch's t-test, as dudect
 //! does it: Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?").
 //!
-//! The machine is shared and noisy: measurements above a quantile are left out,
-//! and a difference counts only if it is significant, large enough to be used and
-//! found again in every one of several attempts. What the method finds at all is
-//! shown with a comparison that gives up early.
+//! The machine is shared and noisy: measurements above a quantile are left out, and a
+//! difference counts only if it is significant, large enough to be used and found again in
+//! every one of several attempts. A comparison that gives up early shows that the method
+//! finds leaks.
 
 use ferrule_base::Rng;
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
@@ -51,7 +51,8 @@ fn differs(rng: &mut Rng, work: &mut impl FnMut(bool) -> f64) -> bool {
         let class = rng.below(2) == 1;
         classes[usize::from(class)].push(work(class));
     }
-    // What was interrupted is above the quantile, whichever class it is of.
+    // Measurements that were interrupted are above the quantile, whichever class they are
+    // of.
     let mut all: Vec<f64> = classes.iter().flatten().copied().collect();
     all.sort_by(f64::total_cmp);
     let limit = all[all.len() * 7 / 10];

@@ -14,7 +14,7 @@ pub(crate) struct Cbc {
 /// AES in counter mode.
 pub(crate) struct Ctr {
     pub key: Vec<u8>,
-    /// As a job has it: what RFC 3686 calls nonce, then the IV.
+    /// As a job has it: the nonce of RFC 3686, then the IV.
     pub nonce: [u8; 12],
     pub plain: Vec<u8>,
     pub sealed: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Examples of the standards for ciphers and for HMAC: whoever does either is asked
-//! for these.
+//! Examples of the standards for ciphers and for HMAC, which every implementation of either
+//! is tested with.
 
 mod cipher;
 

@@ -100,7 +100,7 @@ fn bridge_table_does_not_grow_under_a_flood_of_addresses() {
         table.learn(0, invented, 3, now);
     }
     assert!(table.entries(now).count() <= capacity);
-    // What is seen later stays, what was seen first goes.
+    // The address seen later stays, the one seen first goes.
     let later = Instant::from_secs(6);
     assert_eq!(table.learn(0, mac(1), 1, later), Learned::New);
     assert_eq!(table.lookup(0, mac(1), later), Some(1));
@@ -124,8 +124,8 @@ fn bridge_table_gives_up_what_was_not_seen_for_longest() {
     assert_eq!(known, [0, 2, 3, 4, 5, 6, 9]);
 }
 
-/// Each address is always at the interface of its number, in one bucket that all
-/// fight for: whoever finds it finds that interface.
+/// Each address is always at the interface of its number, in one bucket that all compete
+/// for: a look-up that finds an address finds that interface.
 #[test]
 fn bridge_table_among_threads_never_mixes_two_addresses() {
     let table = MacTable::new(7, AGEING, [1, 2]);

@@ -75,7 +75,7 @@ fn ipv6_packet_of_others_is_never_cut() {
     rig.routed(0).mtu = 1280;
     let packet = rig.ip_packet(&v6("2001:db8:9::1", "2001:db8::2", Protocol::UDP, &[0; 1300]));
     assert_eq!(sent(rig.run_output(packet)).0, Next::IcmpError);
-    // Nor one that is a fragment already, whoever made it.
+    // Nor one that is a fragment already, made by another node.
     let fragment = [17, 0, 0, 1, 0, 0, 0, 9].into_iter().chain([0; 1300]).collect::<Vec<u8>>();
     let octets = v6("2001:db8::1", "2001:db8::2", Protocol::FRAGMENT, &fragment);
     let mut packet = rig.ip_packet(&octets);

@@ -172,10 +172,10 @@ fn datagram_that_does_not_fit_a_buffer_is_dropped_with_all_its_fragments() {
         assert_eq!(dropped_for(&fates), DropReason::ReassemblyTooBig);
         assert_eq!(dropped(piece(1480, 2960).push(&mut rig)), DropReason::ReassemblyTooBig);
         assert_eq!(rig.reassemble.held(), 0);
-        // One that begins with what does not fit.
+        // A datagram that begins with a piece that does not fit.
         let far = Made::new(version, 6, 5920, false, &all[5920..]);
         assert_eq!(dropped(far.push(&mut rig)), DropReason::ReassemblyTooBig);
-        // What fits just so: all of the buffer but head and tail room.
+        // The longest datagram that fits: all of the buffer but head and tail room.
         let room = 4096 - 256 + 64 - super::super::TAIL_ROOM;
         let just = text(room, 7);
         let piece = |a: usize, b: usize| Made::new(version, 7, a, b < room, &just[a..b]);
@@ -223,7 +223,7 @@ fn one_source_cannot_push_others_out_of_reassembly() {
         assert!(honest[0].push(&mut rig).is_empty() && honest[1].push(&mut rig).is_empty());
         let mut full = 0;
         for n in 0..1000 {
-            // All addresses of one /64 are one source.
+            // Addresses of one /64 are one source.
             let src = match version {
                 4 => "10.66.6.6".to_owned(),
                 _ => format!("2001:db8:666::{n:x}"),
@@ -277,7 +277,7 @@ fn reassembly_timeout_tells_the_sender_if_the_first_fragment_came() {
         assert_eq!(next, Next::Ip);
         let at = if version == 4 { 20 } else { 40 };
         assert_eq!(message.data()[at..at + 2], if version == 4 { [11, 1] } else { [3, 1] });
-        // Of the other only a later fragment came: nobody is told.
+        // Of the other datagram only a later fragment came: no error is sent.
         rig.now += Duration::from_secs(2);
         assert_eq!(dropped(rig.expire()), DropReason::ReassemblyTimeout);
         assert_eq!((rig.reassemble.held(), rig.reassemble.poll_timeout()), (0, None));

@@ -261,7 +261,7 @@ fn frames_of_nobody_are_dropped() {
     let mut packet = rig.packet(&bytes);
     packet.meta_mut().port = PortId(77);
     assert_eq!(dropped(rig.run_attach(packet)), DropReason::PortDown);
-    // A tag that nobody takes off has no place on a routed interface.
+    // A tag that is not taken off has no place on a routed interface.
     let kind = IfaceKind::Routed(routed(0, 0, "10.0.0.1", &[]));
     let mut rig = attached(rest(), Tag::None, kind);
     let bytes = with_tags(&[(DOT1Q, 5)], EtherType::IPV4, b"");

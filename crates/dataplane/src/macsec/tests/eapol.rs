@@ -93,7 +93,8 @@ fn flooded() -> Rig<Software> {
 #[test]
 fn mka_new_messages_of_members_pass_a_flood_once() {
     let mut rig = flooded();
-    // Of the live peer, and of somebody who is not live yet; among padding of the MAC, too.
+    // Of the live peer, and of a member that is not live yet; among padding of the MAC,
+    // too.
     let padded = [genuine(1, 6), vec![0; 20]].concat();
     for frame in [padded, genuine(1, 7), genuine(2, 1), genuine(2, 9)] {
         assert_eq!(passes(&mut rig, frame.clone()), Ok(()));
@@ -113,7 +114,7 @@ fn mka_new_messages_of_members_pass_a_flood_once() {
     ] {
         assert_eq!(passes(&mut rig, frame), Err(reason));
     }
-    // A forged number is nobody's.
+    // A forged number has no effect.
     assert_eq!(passes(&mut rig, genuine(1, 8)), Ok(()));
     assert_eq!(passes(&mut rig, genuine(3, 1)), Ok(()));
 }
@@ -135,7 +136,7 @@ fn mka_numbers_outlast_that_a_peer_is_live_or_another_cak_comes() {
         assert_eq!(passes(&mut rig, genuine(2, 3)), Err(MkaReplay));
     }
     assert_eq!(passes(&mut rig, genuine(1, 10)), Ok(()));
-    // Keys that are gone vouch for nobody, nor do those of a SecY that went.
+    // Keys that are gone vouch for no message, nor do those of a SecY that went.
     participants(&mut rig, &[2], &[]);
     assert_eq!(passes(&mut rig, genuine(1, 11)), Err(ControlQueueFull));
     participants(&mut rig, &[1], &[]);
@@ -217,7 +218,7 @@ fn mka_icvs_of_messages_longer_than_any_are_asked_for_at_a_rate() {
     let mut rig = rig();
     participants(&mut rig, &[1], &[member(2, 1)]);
     let long = |mn: u32, good: bool| {
-        // A set that nobody knows, behind the others.
+        // A set of an unknown type, behind the others.
         let mut frame = genuine(2, mn);
         frame.truncate(frame.len() - mkpdu::ICV_LEN);
         frame.extend([200, 0, 2, 188].into_iter().chain([0; 700]));

@@ -186,7 +186,7 @@ proptest! {
         ),
     ) {
         let configs = every_config();
-        // What most ports have makes up half of it.
+        // The configuration that most ports have makes up half of it.
         let config = match n.index(2) {
             0 => SecyConfig::new(SCI, GCM128),
             _ => n.get(&configs).1.clone(),

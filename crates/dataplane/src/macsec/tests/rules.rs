@@ -129,7 +129,7 @@ fn macsec_replay_is_looked_at_again_after_validation() {
     let config = SecyConfig { replay: Replay::Strict, window: 64, ..config(GCM128) };
     let mut rig = Rig::keyed(engines().1, &config);
     let wire = rig.protect(&frame(60)).unwrap();
-    // All are under way at once: before validation each of them looks new.
+    // Frames under way at once: before validation each of them looks new.
     let fates = rig.validate_all(&vec![wire; 50]);
     assert_eq!(fates.iter().filter(|f| f.is_ok()).count(), 1);
     assert_eq!(rig.tally.drops.get(DropReason::MacsecReplay), 49);
@@ -143,7 +143,7 @@ fn macsec_packet_numbers_end_and_are_reserved_first() {
     rig.key(&config, 0, u32::MAX.into());
     assert!(rig.protect(&frame(60)).is_ok());
     assert_eq!(rig.protect(&frame(60)), Err(DropReason::MacsecPnExhausted));
-    // Even if whoever made the numbers thought there were more.
+    // Even if the caller's range of numbers is larger.
     let wrong = Sequence::unlimited(1 << 32, u64::MAX - 1);
     rig.rekey(&tx_sa(&config, 1), wrong);
     assert_eq!(rig.protect(&frame(60)), Err(DropReason::MacsecPnExhausted));

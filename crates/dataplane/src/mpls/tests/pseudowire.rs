@@ -187,7 +187,7 @@ fn vpws_sequence_check_drops_what_is_late_and_takes_what_was_lost_before() {
             other => panic!("{number}: {other:?}"),
         }
     }
-    // What is no frame does not move the window.
+    // Octets that are no frame do not move the window.
     assert_eq!(refused(&mut receive, &octets(40_000)[..10]), DropReason::Malformed);
     back(&mut receive, &octets(32_775));
 }

@@ -188,7 +188,7 @@ fn mpls_ttl_of_one_goes_no_further() {
             let stack = [(900, 0, false, ttl), (901, 0, true, 64)];
             assert_eq!(rig.ends(&stack, &ip_v4(64)), DropReason::TtlExpired);
         }
-        // In the pipe model nobody may be told; in the uniform one Ip tells.
+        // In the pipe model no error may be sent; in the uniform one the IP stage sends it.
         let mut pipe = rig(forward(&[], 5), Pipe);
         assert_eq!(pipe.ends(&[(901, 0, true, ttl)], &ip_v4(64)), DropReason::TtlExpired);
         let mut uniform = rig(forward(&[], 5), Uniform);
@@ -302,7 +302,7 @@ fn mpls_entropy_label_ends_with_its_path() {
 #[test]
 fn mpls_paths_of_equal_cost_are_taken_by_flow_and_those_that_answer() {
     let mut tables = RouteRig::new().tables;
-    // A second router on the link, which nobody has heard of.
+    // A second router on the link, not yet resolved.
     let silent = tables.neighbours.reserve(1, "10.1.0.3".parse().unwrap());
     tables.adjacencies.push(adjacency(1, silent));
     let paths = [([200].into_iter().collect(), 1), ([201].into_iter().collect(), 1)];

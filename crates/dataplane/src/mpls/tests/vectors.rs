@@ -34,7 +34,7 @@ fn through(entries: &[(u32, IlmAction, TtlModel)], octets: &str) -> (Next, Vec<u
     let packet = rig.packet(&hex(octets));
     let (next, mut packet) = sent(rig.run(packet));
     if next == Next::Ip {
-        // What the Ip stage does next.
+        // The next step of the Ip stage.
         assert_eq!(packet.meta().vrf, VrfId(1));
         if packet.data()[0] >> 4 == 4 {
             let (header, _) = ipv4::Header::mut_from_prefix(packet.data_mut()).unwrap();

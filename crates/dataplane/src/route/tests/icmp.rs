@@ -1,4 +1,4 @@
-//! Echo, and the errors: which are sent, what they say, which are not.
+//! Echo, and the errors: those that are sent, their contents, those that are not.
 
 use super::rig::*;
 use crate::graph::{FLAG_GROUP, FLAG_LOCAL, Next};
@@ -301,7 +301,7 @@ fn errors_are_rate_limited() {
 #[test]
 fn error_about_a_packet_of_a_vpn_comes_from_an_address_of_that_vpn() {
     let mut rig = Rig::new();
-    // It came by a label on interface 1, in table 1.
+    // The packet came by a label on interface 1, in table 1.
     let mut packet =
         offending(&mut rig, &v4("172.16.9.9", "172.16.0.7", Protocol::UDP, b""), 11 << 8);
     (packet.meta_mut().iface, packet.meta_mut().vrf.0) = (1, 1);
@@ -392,7 +392,7 @@ fn icmp_error_within_a_path_answers_no_error_and_nothing_made_here() {
     icmpv4::Repr::TimeExceeded { code: 0, quoted: 0 }.emit(&mut message);
     let error = v4("10.7.0.1", "10.9.0.2", Protocol::ICMP, &message);
     assert_eq!(dropped(within_path(&mut rig, &stack, &error, 11 << 8, 0)), DropReason::TtlExpired);
-    // No address of this family: nobody could answer.
+    // No address of this family: an answer is impossible.
     rig.routed(1).v6.clear();
     rig.routed(0).v6.clear();
     let packet = v6("2001:db8:7::1", "2001:db8:9::1", Protocol::UDP, &[3; 13]);

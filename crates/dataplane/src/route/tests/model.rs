@@ -73,7 +73,7 @@ fn neighbour_table_is_bounded() {
     let kept: Vec<u32> =
         (0..2 * NEIGHBOURS_MAX as u32).filter(|&n| table.set(0, address(n), mac)).collect();
     assert!(kept.len() > NEIGHBOURS_MAX / 2 && kept.len() <= NEIGHBOURS_MAX, "{}", kept.len());
-    // A full bucket that nobody can enter is still searched to its end.
+    // A full bucket that takes no new neighbour is still searched to its end.
     for &n in &kept {
         assert_eq!(table.find(0, address(n)), Some(mac));
         table.remove(0, address(n));
@@ -102,12 +102,12 @@ fn neighbours_that_are_only_looked_for_keep_out_nobody() {
             _ => assert!(table.reserve(0, address(n)).is_some(), "{n}"),
         }
     }
-    // Whoever is given up leaves; who is known, or named, stays.
+    // Neighbours that are given up leave; known and named ones stay.
     sought.iter().copied().chain(there.clone()).for_each(|n| table.give_up(0, address(n)));
     assert!(sought.iter().all(|&n| table.may_be(0, address(n), mac).is_none()));
     let other = MacAddr([2, 0, 0, 0, 0, 2]);
     for n in there {
-        // One that is named and not found yet may have any link address.
+        // A named neighbour that is not found yet may have any link address.
         let may_be = [mac, other].map(|mac| table.may_be(0, address(n), mac).is_some());
         assert_eq!(may_be, [true, n % 2 == 1], "{n}");
     }

@@ -71,7 +71,7 @@ fn ecmp_path_that_does_not_answer_is_passed_over_and_other_flows_stay() {
         assert_ne!(now, PATHS[1]);
         assert!(before == PATHS[1] || now == before);
     }
-    // Nobody answers: the flow's own path, whose neighbour is looked for.
+    // No neighbour answers: the flow takes its own path, whose neighbour is looked for.
     ["10.1.0.2", "10.1.0.4"].iter().for_each(|hop| rig.tables.neighbours.remove(1, ip(hop)));
     assert!((0..).zip(before).all(|(port, before)| path(&mut rig, port) == before));
 }

@@ -1,4 +1,4 @@
-//! Bursts after traffic of other lengths: what a live sender does when it starts.
+//! Bursts after traffic of other lengths, as when a live sender starts.
 
 use super::*;
 
@@ -76,7 +76,7 @@ impl Ends {
 #[test]
 fn the_first_burst_after_packets_of_all_sizes_is_as_fast_as_later_ones() {
     let mut ends = Ends::new();
-    // What hosts say first: a few packets that are next to empty.
+    // The first packets of hosts: a few that are next to empty.
     for text in [28, 28, 38, 38, 28, 38] {
         ends.packets(text, &mut Vec::new());
         ends.pause(ms(10));

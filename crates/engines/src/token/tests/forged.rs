@@ -33,7 +33,7 @@ fn a_forged_very_large_counter_neither_makes_the_receiver_wait_nor_moves_the_win
         let next = submit(&mut engine, now, sealed(key, BASE, 21, 64));
         let next = next.expect("an authentic packet does not wait for a forged one");
         assert!(matches!(next.verdict, Verdict::Done));
-        // It used its run; the next one stands in for it.
+        // The packet used its run; the next one stands in for it.
         let (mut other, other_key, other_now) = receiver(true);
         std::mem::swap(&mut engine, &mut other);
         assert_eq!((key, now), (other_key, other_now));
@@ -108,7 +108,7 @@ fn exact_refetch_or_counted_drop_of_a_late_packet_as_configured() {
 #[test]
 fn a_nonce_of_another_kind_than_was_learned_is_a_stranger() {
     let (mut engine, key, mut now) = receiver(false);
-    // The number fits, the IV does not: whoever chose it is not the peer.
+    // The number fits, the IV does not: the sender is not the peer.
     let mut odd = sealed(key, BASE, 25, 64);
     odd.nonce[11] ^= 0x40;
     let back = submit(&mut engine, now, odd).expect("at once");

@@ -79,7 +79,7 @@ pub fn job(key: KeyId, op: Op, base: [u8; 12], number: u64, text: usize) -> Job<
     }
 }
 
-/// The same packet sealed by software, as somebody else's to open.
+/// The same packet sealed by software, as another sender's, to be opened.
 pub fn sealed(key: KeyId, base: [u8; 12], number: u64, text: usize) -> Job<Packet> {
     let mut software = Software::default();
     let own = Engine::<Packet>::install(&mut software, &spec(GCM)).unwrap();
@@ -101,7 +101,7 @@ pub fn submit(
     jobs.pop()
 }
 
-/// Turns time on until nothing is under way; what came back, and when.
+/// Turns time on until nothing is under way; returns the jobs that came back, and when.
 pub fn drain(engine: &mut TokenEngine<Packet>, now: &mut Instant) -> Vec<(Instant, Job<Packet>)> {
     let mut all = Vec::new();
     loop {

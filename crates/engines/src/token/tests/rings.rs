@@ -124,7 +124,7 @@ proptest! {
                     prop_assert!(ahead.is_growing(make.number));
                     prop_assert!(usize::from(make.blocks) <= 1 + 3 * skip as usize);
                     if text == 50 {
-                        // It does not come: all is as it was before.
+                        // The blocks do not come: the state is as it was before.
                         ahead.refused(make.number, make.first);
                         let before = match made.get(&make.number) {
                             Some(&count) if make.first > 0 => Found::Here(count),

@@ -53,7 +53,7 @@ fn packets_of_our_own_wait_for_one_exchange_of_forged_ones_at_most() {
     let mut now = Instant::ZERO;
     drain(&mut engine, &mut now);
     for number in 100..100 + UNPROVEN_MAX as u64 {
-        // All at once: more than four exchanges of them.
+        // Forged packets at once, for more than four exchanges.
         submit(&mut engine, now, forge(inn, 100 + number % 128));
     }
     let start = now;
@@ -97,7 +97,7 @@ fn forged_packets_neither_wake_what_is_made_ahead_nor_keep_it_awake() {
         until(&mut engine, &mut now, next);
     }
     assert_eq!(engine.ahead(key), Some(0), "it was wiped, and is not made for nobody");
-    // The first authentic one wakes it, also one that nobody expected.
+    // The first authentic packet wakes it, even an unexpected one.
     submit(&mut engine, now, sealed(key, BASE, 1 << 20, 64));
     let next = now + ms(900);
     until(&mut engine, &mut now, next);

@@ -112,7 +112,7 @@ fn a_token_that_hangs_fails_its_packets_and_leaves_nothing_half_done() {
     assert_eq!((done.len(), engine.in_flight()), (30, 0));
     assert!(done.iter().all(|job| job.verdict == Verdict::Failed));
     assert_eq!(engine.report()[0].state, "hangs");
-    // It answers after all: what it brings is nobody's, and new packets go on.
+    // The token answers after all: the late answer is discarded, and new packets go on.
     engine.pump(Instant::from_secs(61));
     assert_ne!(engine.report()[0].state, "hangs");
 }

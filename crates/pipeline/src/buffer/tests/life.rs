@@ -1,7 +1,7 @@
-//! A pool's memory is there as long as a handle, a cache, a packet or a ring needs it,
-//! and goes back once, at whatever moment the last of them goes, on whatever thread.
-//! Natively these are counts; under Miri and ThreadSanitizer (`make fuzz`) they are also
-//! proof that nobody reaches memory that is gone or another's.
+//! A pool's memory is there as long as a handle, a cache, a packet or a ring needs it, and
+//! goes back once, at whatever moment the last of them goes, on whatever thread. Natively
+//! these are counts; under Miri and ThreadSanitizer (`make fuzz`) they are also proof that
+//! no thread reaches memory that is gone or another's.
 
 use super::*;
 use ferrule_base::Rng;
@@ -75,7 +75,7 @@ fn written(cache: &mut PoolCache, number: u64) -> Option<(Packet, u64)> {
     Some((packet, number))
 }
 
-/// The packet, in which nobody else wrote.
+/// The packet, after a check that its octets and metadata are unchanged.
 fn intact((packet, number): (Packet, u64)) -> Packet {
     let meta = u64::from(packet.meta().sa) << 32 | u64::from(packet.meta().hash);
     assert_eq!((packet.data(), meta), (&number.to_be_bytes()[..], number));

@@ -6,11 +6,11 @@
 //!   opening   cipher 1 + hash 1 │ cipher 2 + hash 2 │ …
 //! ```
 //!
-//! The four packets of a group are ciphered in one go. As their blocks stand at the
-//! same places, a vector of the hash takes one block of each packet, so that no sums
-//! need to be moved about at the end. What is hashed stands between the rounds of
-//! what is ciphered: the two keep different units busy, and a packet of one vector
-//! is too short for the processor to find enough of both by itself.
+//! The four packets of a group are ciphered in one go. As their blocks stand at the same
+//! places, a vector of the hash takes one block of each packet, so that no sums need to be
+//! moved about at the end. Instructions of the hash stand between the rounds of the cipher:
+//! the two keep different units busy, and a packet of one vector is too short for the
+//! processor to find enough of both by itself.
 
 use super::alike::lengths;
 use super::any::masks_of_each;
@@ -437,8 +437,8 @@ unsafe fn begin_masks<const R: usize, const ONE: bool>(
     )
 }
 
-/// Seals or opens groups as long as they are alike. (One function: what is called, the
-/// compiler passes vectors to in memory.)
+/// Seals or opens groups as long as they are alike. (One function: to functions that it
+/// calls, the compiler passes vectors in memory.)
 ///
 /// # Safety
 /// The first must be as `alike` says: with `N` vectors of text, `EVEN`: as long as each

@@ -5,8 +5,8 @@
 //!   opening   cipher 1 + hash 1 │ cipher 2 + hash 2 │ …
 //! ```
 //!
-//! A chunk is 256 octets. What is hashed stands between the rounds of what is
-//! ciphered: the two keep different units busy, and neither waits for the other.
+//! A chunk is 256 octets. Instructions of the hash stand between the rounds of the cipher:
+//! the two keep different units busy, and neither waits for the other.
 
 use super::*;
 use std::ptr;
@@ -251,8 +251,8 @@ pub(super) fn long_text<const R: usize, const SEAL: bool>(
     text::<R, SEAL, true>(key, first, sum, octets)
 }
 
-/// Longer additional data (GMAC) as one block: what must be multiplied like a
-/// single block of it. It is the hash of all blocks but the last, and the last.
+/// Longer additional data (GMAC), reduced to one block that is multiplied like a single
+/// block of it: the hash of all blocks but the last, and the last.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) fn long_ad(key: &Schedule, ad: &[u8]) -> __m256i {
