@@ -104,7 +104,7 @@ impl Associations {
         }
     }
 
-    /// Gives all of them up. What the engine has is dropped when it comes back.
+    /// Removes every SA. Packets that the engine has are dropped when they come back.
     pub fn forget<E: Engine<Packet>>(&mut self, engine: &mut E) {
         let out: Vec<u32> = self.outbound().map(|sa| sa.index).collect();
         let inn: Vec<u32> = self.inbound().map(|sa| sa.index).collect();
@@ -144,8 +144,8 @@ impl Associations {
         inn || self.esp_out.is_lingering() || self.ah_out.is_lingering()
     }
 
-    /// Asks for more numbers where they run low. What finds no room is said the next time:
-    /// an SA that is not heard stops.
+    /// Asks for more numbers where they run low. A request that finds no room is repeated
+    /// the next time: an SA whose request is not heard stops.
     pub fn report_wants(&mut self, events: &mut Producer<Event>) {
         while !events.is_full()
             && let Some(want) = self.esp_out.wants().chain(self.ah_out.wants()).next()
@@ -204,7 +204,7 @@ impl Associations {
         sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.number })
     }
 
-    /// Next packet numbers of the associations whose numbers nobody keeps.
+    /// Next packet numbers of the associations whose numbers are not recorded.
     pub fn next_pns(&self) -> impl Iterator<Item = Event> + use<> {
         self.secy_out.report().into_iter().flat_map(|(secy, report)| {
             let unkept = report.sas.into_iter().filter(|sa| sa.lease == Lease::default());

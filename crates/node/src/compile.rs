@@ -1,8 +1,8 @@
 //! From a configuration to the tables that stages read.
 //!
-//! This is where names and intentions become indices: one pass, no packets. What
-//! is numbered for good (ports, SAs) comes from [`Numbers`]; interfaces,
-//! adjacencies and the rest are numbered by their place.
+//! Names and intentions become indices here: one pass, no packets. Permanent numbers
+//! (ports, SAs) come from [`Numbers`]; interfaces, adjacencies and the rest are numbered by
+//! their place.
 
 mod kept;
 mod lists;
@@ -148,8 +148,9 @@ struct Builder<'a> {
     guarded: Vec<(IpAddr, Via)>,
 }
 
-/// Compiles `config`; `macs` are the addresses of its ports, in order. What was in the
-/// tables `before` and is gone keeps its place once more, for packets under way to it.
+/// Compiles `config`; `macs` are the addresses of its ports, in order. Entries of the
+/// tables `before` that are gone keep their places once more, for packets under way to
+/// them.
 pub(crate) fn compile(
     config: &Config,
     macs: &[MacAddr],
@@ -223,7 +224,8 @@ impl Builder<'_> {
             // A SecY has the number of its port.
             let secy = self.config.secys.iter().find(|s| s.port == i);
             let secured = secy.is_some_and(|s| !s.is_inline());
-            // What its card adds is told at once: here frames are shorter.
+            // The octets that its card adds are subtracted at once: here frames are
+            // shorter.
             let added = secy
                 .filter(|s| s.is_inline())
                 .map_or(0, |s| SecyConfig::overhead(s.entity.send_sci));

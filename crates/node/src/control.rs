@@ -327,7 +327,7 @@ impl Control {
         self.send(worker, Command::AttachPort(id, port))
     }
 
-    /// A port is on another wire: whoever was its neighbour is looked for anew.
+    /// A port is on another wire: its neighbours are looked for anew.
     pub fn forget_neighbours(&mut self, now: Instant, index: usize) {
         let of_port = self.config.interfaces.iter().filter(|i| i.port == index);
         let ifaces = of_port.filter_map(|i| self.shared.ifaces.get(&i.name));
@@ -458,10 +458,10 @@ impl Control {
         self.apply(now, config, &macs).map(|_| ())
     }
 
-    /// Puts another configuration in force, without losing a packet: what is new comes
-    /// to all workers first, then they change their tables, then what is old goes. This
-    /// begins it; it is done when nothing [is changing](Self::is_changing) any more. On
-    /// an error nothing changed.
+    /// Puts another configuration in force, without losing a packet: new entries come to
+    /// all workers first, then they change their tables, then old entries go. This begins
+    /// it; it is done when nothing [is changing](Self::is_changing) any more. On an error
+    /// nothing changed.
     pub fn apply(
         &mut self,
         now: Instant,

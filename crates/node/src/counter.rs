@@ -53,8 +53,9 @@ pub trait CounterStore: Send {
         limits.iter().try_for_each(|&(record, limit)| self.reserve(record, limit))
     }
 
-    /// Begins to reserve, and says what came of it if that is known at once; otherwise
-    /// [`poll_reserved`](Self::poll_reserved) says so later, so that nobody waits for a disk.
+    /// Begins to reserve, and returns the result if it is known at once; otherwise
+    /// [`poll_reserved`](Self::poll_reserved) returns it later, so that no thread waits for a
+    /// disk.
     fn begin_reserve(&mut self, record: [u8; 16], limit: u64) -> Option<Result<(), StoreError>> {
         Some(self.reserve(record, limit))
     }

@@ -6,7 +6,7 @@ use ferrule_control::mka::News;
 /// Something that happened, which its `Display` says in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
 pub enum Incident {
-    /// A counter could not be written: who runs out of numbers stops.
+    /// A counter could not be written: an SA that runs out of numbers stops.
     #[strum(to_string = "counter not written, who runs out of numbers stops until it is: {0}")]
     CounterNotWritten(String),
     /// Counters are written again.

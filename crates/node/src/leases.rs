@@ -64,8 +64,8 @@ impl Leases {
         Ok(kept)
     }
 
-    /// A first range of a record for somebody new, who may use it once what is in `limits`
-    /// is [reserved](Self::reserve).
+    /// A first range of a record for a new user, who may use it once the `limits` are
+    /// [reserved](Self::reserve).
     pub fn draw(
         &mut self,
         id: &CounterId,
@@ -110,8 +110,8 @@ impl Leases {
         self.newest.get(&lease.record) == Some(&lease.number)
     }
 
-    /// Begins to reserve more numbers for a lease that is its record's newest; nothing: what came
-    /// of it is [heard](Self::poll_reserved) later.
+    /// Begins to reserve more numbers for a lease that is its record's newest; nothing: the
+    /// result is [heard](Self::poll_reserved) later.
     pub fn extend(&mut self, lease: Lease, limit: u64) -> Option<Result<(), StoreError>> {
         let done = self.store.begin_reserve(lease.record, limit)?;
         if done.is_ok() {
@@ -164,7 +164,7 @@ impl Leases {
         again.filter_map(|record| self.keep_edge(record, self.edge(record))).collect()
     }
 
-    /// Keeps the edge of a window. What people have to know of it comes back.
+    /// Keeps the edge of a window. Returns an incident for the operator, if there is one.
     pub fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Option<Incident> {
         let known = self.edges.entry(record).or_default();
         *known = (*known).max(edge);

@@ -88,7 +88,7 @@ pub(crate) enum Seat {
     Card(PortId),
 }
 
-/// A change of an association, for whoever has it.
+/// A change of an association, for its holder.
 pub(crate) enum Change {
     /// Install, extend or retire an outbound ESP SA.
     EspOut(EspOut),
@@ -123,7 +123,7 @@ pub(crate) enum EspIn {
     Retire(u32),
 }
 
-/// Numbers up to a limit that somebody wants reserved.
+/// A request to reserve numbers up to a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     pub by: Asker,

@@ -25,7 +25,7 @@ pub(crate) trait Probe {
 /// Share of a worker's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lap {
-    /// Receiving and transmitting: what the ports do.
+    /// Receiving and transmitting on ports.
     Ports,
     /// One stage, the engine that it waits for included.
     Stage(Next),
@@ -179,8 +179,8 @@ pub struct Times {
     pub idle: u64,
 }
 
-/// Adds up where a worker's time goes. The clock is somebody else's: a count of
-/// nanoseconds that never goes back.
+/// Adds up a worker's time by its use. The clock is the caller's: a count of nanoseconds
+/// that never goes back.
 pub struct Stopwatch {
     clock: fn() -> u64,
     last: u64,

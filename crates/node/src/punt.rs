@@ -1,5 +1,5 @@
-//! Packets between the workers and the control part: what workers cannot decide, by class, and
-//! what the control part sends.
+//! Packets between the workers and the control part: those that workers cannot decide about,
+//! by class, and those that the control part sends.
 //!
 //! ```text
 //!   worker ── a queue for each class ─▶ control part ── Inject ─▶ worker
@@ -31,7 +31,7 @@ pub(crate) enum Class {
     Eapol,
     /// ARP and ND of neighbours that are known or looked for.
     Neighbour,
-    /// ARP and ND of anybody, from the interface of its meta data.
+    /// ARP and ND of any sender, from the interface of its metadata.
     Discovery,
     /// Packets that wait for the link address of their next hop.
     Waiting,
@@ -70,7 +70,7 @@ pub(crate) struct Punts {
 /// The control part's ends.
 pub(crate) struct Punted([Consumer<Packet>; COUNT]);
 
-/// The queues of one worker. Nobody else knows the secret.
+/// The queues of one worker. The secret must be known to no sender.
 pub(crate) fn queues(secret: [u64; 2]) -> (Punts, Punted) {
     let (mut from, mut to): (Vec<_>, Vec<_>) =
         Class::ALL.iter().map(|class| RingBuffer::new(class.depth())).unzip();

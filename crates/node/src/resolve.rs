@@ -217,7 +217,7 @@ impl Resolver {
         self.waiting.len() as u64
     }
 
-    /// Everybody who is known.
+    /// Every known neighbour.
     pub fn neighbours(&self, tables: &Tables) -> Vec<(String, IpAddr, MacAddr)> {
         let known = self.known.iter();
         known.map(|(&(iface, ip), &mac)| (name(tables, iface).to_owned(), ip, mac)).collect()

@@ -13,7 +13,7 @@ use ferrule_pipeline::{Batch, Packet};
 /// Stages that a batch goes through without a stop.
 const RUN_MAX: usize = 32;
 
-/// Passes over the queues in one turn at most; what is left waits for the next.
+/// Passes over the queues in one turn at most; the rest waits for the next.
 const PASSES_MAX: usize = 64;
 
 /// The graph of a worker or a card: its places, and the stage at each of them.
@@ -44,7 +44,7 @@ pub(crate) trait Graph {
                 None => return,
             }
         }
-        // It goes round: another pass, and in the end the turns that are counted.
+        // The packets go round: another pass, and in the end the turns that are counted.
         self.visit(place, batch);
     }
 

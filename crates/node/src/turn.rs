@@ -1,11 +1,11 @@
-//! One turn of a core: what every core of the control part has in common.
+//! One turn of a core, the same for every core of the control part.
 //!
 //! ```text
 //!   time is due? ─▶ handle_timeout      orders ─▶ carried out, answered now or later
 //!                                       news, messages ─▶ the node
 //! ```
 //!
-//! Each [`Carrier`] knows for its core what an order is in the tables and workers of this node.
+//! Each [`Carrier`] translates its core's orders into the tables and workers of this node.
 
 use ferrule_base::Instant;
 use ferrule_control::{Core, Refused, Token};

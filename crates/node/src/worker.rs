@@ -94,7 +94,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     handed_in: u64,
     punts: Punts,
     commands: Consumer<Command>,
-    /// Changes under way: what commands say comes after them.
+    /// Changes under way: the effects of later commands come after them.
     changes: VecDeque<Ordered>,
     handover: Handover,
     events: Producer<Event>,
@@ -292,7 +292,7 @@ impl<E: Engine<Packet>> Worker<E> {
         moved += turn.collect(now);
         turn.worker.expire(now);
         moved += turn.worker.tick(now);
-        // What jobs that came back, or commands, dropped: no stage need have
+        // Packets dropped by jobs that came back, or by commands: no stage need have
         // anything to do afterwards.
         turn.settle();
         moved += turn.run(&mut batch);
@@ -421,8 +421,8 @@ impl<E: Engine<Packet>> Worker<E> {
         (ctx, &mut self.stages, &mut self.engine)
     }
 
-    /// The wiring list: which stage stands at which place. (They are not compiled into
-    /// it: in one function there are too few registers for all.)
+    /// The wiring list: the stage at each place. (They are not compiled into it: in one
+    /// function there are too few registers for all.)
     fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>) {
         if next == Next::Attach && self.tables.workers > 1 {
             self.share(batch);
@@ -464,8 +464,8 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// Sends each frame to the worker of its flow, so that order within a flow
-    /// is kept. What belongs here stays in the batch.
+    /// Sends each frame to the worker of its flow, so that order within a flow is kept.
+    /// This worker's own frames stay in the batch.
     fn share(&mut self, batch: &mut Box<Batch>) {
         if batch.iter().all(|packet| packet.meta().hash != 0) {
             return;
@@ -619,8 +619,8 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// This worker's part of the ledger. Packets on the way between workers, or
-    /// at the control part, are in nobody's part: the node adds them.
+    /// This worker's part of the ledger. Packets on the way between workers, or at the
+    /// control part, are in no worker's part: the node adds them.
     pub fn ledger(&self) -> Ledger {
         let backlog: usize = self.ports.iter().map(|p| p.backlog.len()).sum();
         let held =
@@ -633,7 +633,7 @@ impl<E: Engine<Packet>> Worker<E> {
             ..self.ledger
         };
         for card in self.ports.iter().filter_map(|p| p.port.card()) {
-            // What went between card and node was within.
+            // Frames between card and node were within.
             ledger.merge(&card.ledger());
             let crossed = card.crossed();
             let within = crossed.to_node.packets + crossed.from_node.packets;

@@ -245,7 +245,7 @@ fn ah_in_transport_mode_for_hosts_behind_both_nodes() {
             let mut packets = plain_packets();
             packets.extend([optioned(), extended()]);
             carries(&mut net, (&mut a, &mut b), &packets, suite);
-            // What is for another host has no policy.
+            // A packet for another host has no policy.
             a.send(&frame(mac("a", "lan"), &udp4([10, 1, 0, 8], [10, 2, 0, 9], (7, 9), 60, 1)));
             net.settle();
             assert_eq!(net.dropped(0, DropReason::PolicyDiscard), 1);
@@ -277,7 +277,7 @@ fn esp_in_ah_is_opened_in_that_order_and_in_no_other() {
             assert!(sas.iter().all(|sa| sa.stats.packets == count), "each was in both");
         }
     }
-    // One side leaves AH out: what it sends is authentic ESP, and still refused.
+    // One side leaves AH out: it sends authentic ESP, which is still refused.
     let mut net = Net::new();
     let bare = "suite = \"aes-gcm-128\"";
     let (mut a, mut b) =
@@ -355,7 +355,7 @@ fn ah_with_another_key_clear_and_replayed_packets_are_counted() {
     let text = |own, other, key| gateway("a", own, other, &tunnel(own, other, more, key), "");
     let a = net.node(&text(1, 2, "sha1"));
     let (mut lan, mut wan) = (net.host(a, "lan"), net.host(a, "wan"));
-    // One that makes what the node takes, and what it does not.
+    // A gateway that makes packets for the node.
     let b = net.node(&gateway("b", 2, 1, &tunnel(2, 1, more, "sha1"), ""));
     let (mut far, mut out) = (net.host(b, "lan"), net.host(b, "wan"));
     net.settle();

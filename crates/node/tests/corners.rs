@@ -1,5 +1,5 @@
-//! Corners of the standards on whole nodes: what a router tells senders, writes into
-//! options and says of its groups.
+//! Corners of the standards on whole nodes: a router's messages to senders, the options it
+//! writes and the groups it reports.
 
 mod net;
 
@@ -154,7 +154,7 @@ fn traceroute_through_a_tunnel_in_cards_sees_both_gateways() {
 
 #[test]
 fn what_came_out_of_a_tunnel_is_never_quoted_in_clear() {
-    // All ICMP may pass in clear, and no address of the node is in the tunnel's network.
+    // ICMP may pass in clear, and no address of the node is in the tunnel's network.
     let text = |own: u8| {
         let more = "suite = \"aes-gcm-128\"\nesn = false";
         let far = "local = \"10.1.0.9/32\"\nremote = \"10.2.0.0/24\"";
@@ -264,7 +264,7 @@ fn router_alert_above_a_known_label_goes_on_with_it() {
         let swapped = [&entry(1, false, 63)[..], &entry(16_003, true, 63), &packet].concat();
         let good = frame(&[entry(1, false, 64), entry(16_001, true, 64)]);
         rig.passes("out", &good, "out", &swapped);
-        // Where the label goes and IP is left, the alert goes, too.
+        // Where the label is removed and IP is left, the alert is removed, too.
         let popped = rig::hops_later(&packet, 1);
         let good = frame(&[entry(1, false, 64), entry(16_002, true, 64)]);
         rig.passes("out", &good, "out", &popped);

@@ -77,7 +77,7 @@ fn ask(net: &mut Net, what: SaOrder) -> Result<Sa, Refused> {
     answers.remove(&token).expect("every order is answered")
 }
 
-/// One turn of everybody.
+/// One turn of every worker and the control part.
 fn turn(net: &mut Net) {
     let (now, member) = (net.now, &mut net.members[0]);
     member.workers.iter_mut().for_each(|worker| _ = worker.turn(now));
@@ -180,7 +180,7 @@ fn card_that_is_reset_while_a_change_begins_is_filled_by_it() {
         let card = net.card(0);
         assert_eq!((card.esp_out.len(), card.esp_in.len()), (1, 1));
         assert_eq!(count(&mut net), (1, 1));
-        // Whose range was begun last has the record.
+        // The SA whose range was begun last has the record.
         let control = &net.members[0].control;
         assert!(card.esp_out.iter().all(|sa| control.is_newest(sa.lease)));
         let reports = net.reports(0);

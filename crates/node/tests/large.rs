@@ -177,7 +177,7 @@ fn tunnels_that_go_together_go_however_deep_they_are_in_one_another() {
              driver = \"wire\"\n[[interface]]\nport = \"a\"\naddress = [\"192.0.2.1/24\"]\n"
             .to_owned();
         for n in 0..deep {
-            // All stand directly within the first, in front of it in the file.
+            // The others stand directly within the first, in front of it in the file.
             let then = if n + 1 < deep { "then = \"u0\"\n" } else { "" };
             let name = if n + 1 < deep { format!("t{n}") } else { "u0".into() };
             text += &format!(

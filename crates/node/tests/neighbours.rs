@@ -1,5 +1,5 @@
-//! Neighbours for which the data path has no room: nobody sends to them, people are told, and
-//! once there is room they are found.
+//! Neighbours for which the data path has no room: no packet is sent to them, the operator is
+//! told, and once there is room they are found.
 
 mod net;
 

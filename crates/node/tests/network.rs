@@ -1,5 +1,5 @@
-//! Whole nodes over virtual wires: what goes in on one side comes out on the
-//! other, with every kind of crypto engine, and every packet is accounted for.
+//! Whole nodes over virtual wires: packets that go in on one side come out on the other,
+//! with every kind of crypto engine, and every packet is accounted for.
 
 mod net;
 

@@ -205,7 +205,7 @@ fn keys_follow_one_another_under_traffic_and_nothing_is_lost() {
                 assert!(flows.values().all(|numbers| numbers.is_sorted()));
             }
         }
-        // Those of the file are there still, and the last that were agreed on.
+        // The SAs of the file are there still, and the last that were agreed on.
         for node in [0, 1] {
             let reports = two.net.reports(node);
             let count = |of: fn(&ferrule_node::message::WorkerReport) -> usize| {

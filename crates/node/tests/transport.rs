@@ -462,7 +462,7 @@ fn kind_of(packet: &[u8]) -> u16 {
 
 #[test]
 fn datagrams_in_fragments_leave_sealed_whatever_interface() {
-    // What the hosts' SAs seal is sealed again by a pair that leaves by another
+    // Packets that the hosts' SAs seal are sealed again by a pair that leaves by another
     // interface, which has no policy.
     let then = "suite = \"aes-gcm-128\"\nthen = \"around\"";
     let ends = ["203.0.113.1", "203.0.113.2"];
@@ -603,7 +603,7 @@ fn fragments_in_clear_for_a_guarded_host_are_judged_by_the_policy() {
             two.relay();
             two.taken(0)
         };
-        // Where ESP may be in UDP nobody knows before the datagram is whole.
+        // The place of ESP in UDP is not known before the datagram is whole.
         let whole = !more.is_empty();
         let passes = udp4([198, 51, 100, 5], LANS[0], (9, 7), 900, 5);
         let got = arrive(&mut two, &passes);

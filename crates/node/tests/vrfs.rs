@@ -1,6 +1,6 @@
 //! Routing tables keep to themselves: two provider edges, customers who all use the same
-//! addresses, and routes at random between them. What one customer sends reaches no other,
-//! whatever it is for; what is for its own other site arrives.
+//! addresses, and routes at random between them. A customer's packets reach no other,
+//! whatever their destination; those for its own other site arrive.
 
 mod net;
 
@@ -131,7 +131,7 @@ fn build(plan: &Plan) -> Edges {
     Edges { net, hosts }
 }
 
-/// Sends from a customer's host at an edge; what every host then heard.
+/// Sends from a customer's host at an edge; returns the packets that every host then heard.
 fn heard(edges: &mut Edges, (edge, customer): (usize, usize), packet: &[u8]) -> Vec<[usize; 2]> {
     let port = mac(["pe1", "pe2"][edge], &format!("c{customer}"));
     edges.hosts[edge][customer].send(&ethernet(port, HOST, 0x0800, packet));

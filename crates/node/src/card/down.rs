@@ -11,7 +11,7 @@ use ferrule_wire::EtherType;
 /// Next stage of a frame that the node sends:
 ///
 /// 1. Its tag names the interface; without a policy there it passes.
-/// 2. What the link itself needs passes: ARP, neighbour discovery.
+/// 2. Protocols of the link itself pass: ARP, neighbour discovery.
 /// 3. IP goes to the policy without its link header, which waits.
 /// 4. Nothing else leaves an interface with a policy.
 #[inline]

@@ -40,7 +40,7 @@ impl Fitted {
         self.card.take()
     }
 
-    /// Takes the card out for good; what it held is dropped.
+    /// Takes the card out for good; its packets are dropped.
     pub(crate) fn remove_card(&mut self, cache: &mut PoolCache) -> Option<Box<Card>> {
         let mut card = self.card.take()?;
         card.remove(cache);

@@ -22,9 +22,9 @@
 //! must name the next hop by which the other gateway is reached; a card has no routes.
 //!
 //! **It fails closed.** At an interface with a policy, only IP (as the policy says), ARP
-//! and neighbour discovery pass; a frame that the node marked as exempt is asked about
-//! like any other, for a card trusts nobody above it. Too long for the wire is `TooBig`: a
-//! card has nobody to tell, so the node is told the smaller MTU at once.
+//! and neighbour discovery pass; a frame that the node marked as exempt is checked like any
+//! other, since a card does not trust the node. A packet too long for the wire is dropped
+//! as `TooBig`: a card sends no ICMP errors, so the node is told the smaller MTU at once.
 //!
 //! **Reset.** A card that is reset, or that fails, forgets tables and keys. Until it
 //! has tables again it drops every frame (`card-down`): it cannot know which of them
@@ -33,9 +33,9 @@
 //! no nonce comes twice, as after a crash of the whole process. A card that does not
 //! answer for a few seconds is reset.
 //!
-//! **Backpressure.** The card seals what it takes. What the port has no room for
-//! waits here, and meanwhile the card takes nothing: so it holds no more than a batch
-//! beside what its engine has.
+//! **Backpressure.** The card seals every packet that it takes. Those that the port has no
+//! room for wait here, and meanwhile the card takes none: so it holds no more than a batch
+//! beside those in its engine.
 //!
 //! A worker's thread does a card's work on a live node, for there is no hardware; its
 //! work is counted apart. The laboratory prices it apart, too.

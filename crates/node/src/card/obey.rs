@@ -1,4 +1,4 @@
-//! A card's end of its control channel: what it is told, and what it says.
+//! A card's end of its control channel: commands and events.
 
 use super::CardCommand;
 use super::graph::{Card, State};
@@ -57,8 +57,8 @@ impl Card {
         }
     }
 
-    /// Forgets tables and keys, and what was to leave. What the engine has is
-    /// dropped when it comes back.
+    /// Forgets tables and keys, and drops the frames that were to leave. Packets that the
+    /// engine has are dropped when they come back.
     fn forget(&mut self, cache: &mut PoolCache) {
         self.stages.sas.forget(&mut self.engine);
         self.tables = Arc::default();
@@ -66,8 +66,7 @@ impl Card {
         self.retry = None;
     }
 
-    /// The card is taken out. What it holds is dropped, but for what its engine
-    /// keeps for ever; its last counts are returned.
+    /// Takes the card out: drops its packets, except those that its engine keeps for ever.
     pub(super) fn remove(&mut self, cache: &mut PoolCache) {
         self.empty(cache, DropReason::PortDown);
     }

@@ -1,7 +1,7 @@
 //! The tables of a card, from the configuration and the node's own tables.
 //!
-//! Ports, interfaces and SAs have the numbers that they have in the node, so that
-//! nothing is numbered twice. What is not the card's is a vacant place.
+//! Ports, interfaces and SAs have the numbers that they have in the node, so that nothing
+//! is numbered twice. Numbers that are not the card's are vacant places.
 
 use crate::compile::{Compiled, Shared, entries_of, frame_max, is_inline, rest_counter};
 use crate::config::{Config, PolicyAction, TunnelConfig};
@@ -78,10 +78,10 @@ fn police(
     tables.policies.push(policy(config, &compiled.slots, index).into());
 }
 
-/// The policy of an interface as its card has it. What another engine of the node
+/// The policy of an interface as its card has it. A packet that another engine of the node
 /// protects arrives here sealed, between the ends of the pair that leaves by this
-/// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it
-/// is somebody's mistake. Of IPv6 a later fragment does not show what it is of.
+/// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it is
+/// an error. A later fragment of IPv6 does not show its protocol.
 fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
     let mut entries = Vec::new();
     let leaves = |t: &&TunnelConfig| t.via.interface == interface && t.then.is_none();
@@ -101,7 +101,7 @@ fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
         PolicyAction::Bypass => ipsec::Action::Bypass,
         PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
     };
-    // What the node judges, too, it counts.
+    // Entries that the node applies, too, it counts.
     let whole = config.is_left_to_card(interface);
     entries.extend(entries_of(config, interface, action, |p| whole || is_inline(config, p)));
     let spd = ipsec::Spd::new(&entries).expect("selectors were checked");

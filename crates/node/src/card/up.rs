@@ -25,7 +25,7 @@ struct Esp {
 ///
 /// 1. Its tag names the interface; without a policy there it passes.
 /// 2. It is for this port or a group.
-/// 3. What the link itself needs passes: ARP, neighbour discovery.
+/// 3. Protocols of the link itself pass: ARP, neighbour discovery.
 /// 4. ESP for this gateway, of an SA that the card has, is opened; its link header waits.
 /// 5. Other IP packets pass if the policy lets them in clear.
 #[inline]

@@ -68,9 +68,9 @@ impl From<Next> for Place {
             Next::Emit => Self::Emit,
             Next::SecyOut => Self::SecyOut,
             Next::Transmit => Self::Wire,
-            // A card answers nobody: the node was told the MTU.
+            // A card sends no errors: the node was told the MTU.
             Next::IcmpError => Self::Refused(DropReason::TooBig),
-            // It is the node that puts together.
+            // Reassembly is the node's.
             Next::Reassemble => Self::Refused(DropReason::FragmentNotSupported),
             // The configuration gives a card none of these.
             Next::Local

@@ -207,12 +207,12 @@ impl Control {
         }
     }
 
-    /// Installs everything that a card forgot. What was numbered before goes on
-    /// behind the last number that was reserved.
+    /// Installs everything that a card forgot. SAs with numbers go on behind the last
+    /// number that was reserved.
     fn fill(&mut self, id: PortId) {
         let seat = Seat::Card(id);
         if self.steps.is_to_order() {
-            // What it is to have is known once that is ordered.
+            // Its contents are known once the SAs are ordered.
             self.cards.iter_mut().filter(|c| c.id == id).for_each(|c| c.wanting = true);
             return;
         }

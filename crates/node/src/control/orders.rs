@@ -22,7 +22,7 @@ pub struct AgreedSa {
     pub tunnel: String,
     /// SPI, 256 or above.
     pub spi: u32,
-    /// Keys of the tunnel's suite, which nobody had before; their place is the tunnel's.
+    /// Keys of the tunnel's suite, never used before; their placement is the tunnel's.
     pub keys: KeySpec,
     /// Salt of an AEAD.
     pub salt: Secret,

@@ -1,14 +1,14 @@
 //! A change of configuration, step by step, so that nothing is lost on the way.
 //!
 //! ```text
-//!   end what moves ─▶ what is new; tables at hand ─▶ tables ─▶ ports ─▶ old SAs, in rounds
+//!   end what moves ─▶ new SAs; tables at hand ─▶ tables ─▶ ports ─▶ old SAs, in rounds
 //!        every step begins when all workers said that they have done the one before
 //! ```
 //!
-//! A worker hands packets to others. So nobody may send by an SA before the worker that
-//! has it knows it, and no packet that was made by new tables may be read by old ones:
-//! whoever gets one from a worker that has the new tables takes its own first (see
-//! `worker/handover.rs`). An SA goes when nothing that was sent to it can be under way.
+//! A worker hands packets to others. So no worker may send by an SA before the worker that
+//! has it knows it, and no packet that was made by new tables may be read by old ones: a
+//! worker that gets one from a worker with the new tables takes its own first (see
+//! `worker/handover.rs`). An SA goes when no packet that was sent to it can be under way.
 
 use super::{BuildError, Control};
 use crate::card::CardCommand;

@@ -1,8 +1,9 @@
-//! Messages of neighbours whom the node knows or looks for, apart from those of anybody.
+//! Messages of neighbours that the node knows or looks for, apart from those of other
+//! senders.
 //!
-//! Anybody on a link can send ARP and ND at its rate. Neither is authentic, but of a neighbour
-//! that is there address and link address are known: what comes from it has a queue of its own.
-//! Each has a rate: one that floods, or whose messages somebody forges, costs no other one theirs.
+//! Every host on a link can send ARP and ND at its rate. Neither is authentic, but of a neighbour
+//! that is there address and link address are known: its messages have a queue of their own. Each
+//! has a rate: a neighbour that floods, or whose messages are forged, costs no other one theirs.
 
 use ferrule_base::{Instant, MacAddr};
 use ferrule_dataplane::Tables;
@@ -23,7 +24,7 @@ const BURST: u64 = 8;
 /// Rates of the neighbours of a worker's ports.
 pub(crate) struct NeighbourRates {
     rates: Box<[Bucket]>,
-    /// Of the hash by which they are shared: nobody can choose with whom.
+    /// Secret of the hash by which they are shared: a sender cannot choose with whom.
     secret: [u64; 2],
 }
 

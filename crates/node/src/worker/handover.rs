@@ -10,9 +10,9 @@
 //! back to be used again: of a ring of packets all room would be used in turn, and with many
 //! workers that is more than caches hold.
 //!
-//! So no packet that new tables made is read by old ones. The other way round is seen
-//! to by the tables: what is gone keeps its place in them for as long as something may
-//! be under way to it.
+//! So no packet that new tables made is read by old ones. The reverse is the concern of the
+//! tables: an entry that is gone keeps its place in them for as long as something may be
+//! under way to it.
 
 use super::Worker;
 use crate::message::{Event, Ordered};
@@ -146,7 +146,7 @@ impl Handover {
         self.waits.map(|(_, again)| again)
     }
 
-    /// Not done: whether it is worth waiting for.
+    /// Not done: true if it is worth waiting for.
     fn wait(&mut self, now: Instant) -> bool {
         let (since, again) = self.waits.get_or_insert((now, now));
         *again = now + LOOK_AGAIN;
@@ -168,8 +168,8 @@ impl<E: Engine<Packet>> Worker<E> {
         self.handover.has.store(self.handover.number, Ordering::Release);
     }
 
-    /// Packets from other workers into the graph. What the stages know of them and where
-    /// they begin is in the cache of another core: asked for all at once.
+    /// Takes packets from other workers into the graph. Their metadata and first octets are
+    /// in the cache of another core: asked for all at once.
     pub(super) fn take_handoffs(&mut self) -> usize {
         let mut taken = 0;
         let mut newest = 0;
@@ -186,7 +186,7 @@ impl<E: Engine<Packet>> Worker<E> {
                 // There is room for as many as are under way.
                 _ = peer.from.empty.push(chunk);
             }
-            // All that it sent before it had these is taken.
+            // Every packet that it sent before it had these is taken.
             peer.heard = before;
             newest = peer.has.load(Ordering::Acquire).max(newest);
         }
@@ -219,8 +219,8 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// At the end of a turn: what is to go goes, and what is done is said. Returns
-    /// whether there was something to say.
+    /// At the end of a turn: removes the associations that are to go, and reports steps
+    /// that are done. Returns whether there was something to report.
     pub(super) fn leave(&mut self, now: Instant) -> usize {
         if self.handover.is_idle() || (!self.is_clear() && self.handover.wait(now)) {
             return 0;

@@ -13,8 +13,8 @@ use ferrule_pipeline::{Packet, Port};
 const REPORT_WALKS: usize = 16;
 
 impl<E: Engine<Packet>> Worker<E> {
-    /// Goes on telling the control part where replay windows stand, where there is room: what
-    /// somebody waits for comes first.
+    /// Goes on telling the control part the edges of replay windows, where there is room:
+    /// events that are waited for come first.
     fn walk_edges(&mut self) {
         let Some(walk) = self.edges.filter(|_| self.unsaid.is_empty()) else { return };
         let unsaid = &mut self.unsaid;
@@ -103,7 +103,7 @@ impl<E: Engine<Packet>> Worker<E> {
             let sas = std::mem::take(&mut self.told);
             let report = self.report_with(now, sas);
             if let Some(reply) = self.asking.pop_front() {
-                // Whoever asked may be gone.
+                // The receiver may be gone.
                 let _ = reply.send(Box::new(report));
             }
         }
@@ -134,8 +134,8 @@ impl<E: Engine<Packet>> Worker<E> {
             .collect()
     }
 
-    /// Carries out a change. What did not work is reported; the configuration was checked,
-    /// so this is rare.
+    /// Carries out a change. A failure is reported; the configuration was checked, so this
+    /// is rare.
     fn change(&mut self, change: Change) {
         if let Err(e) = self.try_change(change) {
             let _ = self.events.push(Event::Failed(e));

@@ -108,7 +108,7 @@ fn later_fragments_pass_only_by_an_entry_that_asks_for_nothing_in_them() {
         // UDP is permitted by port, which they do not show.
         let udp: Vec<_> = both(UDP, &craft::udp(7, 9, &[1; 60])).iter().map(second).collect();
         refused(rig, &udp, DropReason::AclDenied);
-        // TCP's have an entry; of IPv6 nobody believes their protocol.
+        // TCP's have an entry; of IPv6 their protocol is not believed.
         let [four, six] = both(TCP, &tcp(80, ACK)).map(|packet| second(&packet));
         rig.passes("lan", &at_lan(&four), "out", &hops_later(&four, 1));
         refused(rig, &[six], DropReason::AclDenied);

@@ -1,5 +1,5 @@
-//! AH under attack (RFC 4302): who has no key changes what a real peer sent, who has one
-//! puts inside what does not belong there.
+//! AH under attack (RFC 4302): an attacker without a key changes a real peer's packets, one
+//! with a key puts forbidden packets inside.
 
 use crate::craft::{self, AH, ESP, UDP, padded, v4_with, with};
 use crate::net::Net;
@@ -120,7 +120,7 @@ fn ah_with_an_immutable_field_of_the_outer_header_changed_fails_its_icv() {
         let option = craft::behind_options(1, AH, &six[at..]);
         let bad = at_wan(&craft::ip(craft::DESTINATION, PEER6, NODE6, &option));
         rig.refused("wan", &[bad], DropReason::AhBadIcv);
-        // What routers may change does no harm: class, TTL, and the flow label.
+        // Changes that routers may make do no harm: class, TTL, and the flow label.
         let changed = with(&four, |frame| {
             (frame[15], frame[22]) = (0xb8, 3);
             ferrule_wire::ipv4::fill_checksum(&mut frame[14..]);

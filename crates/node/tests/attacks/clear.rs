@@ -1,5 +1,5 @@
-//! Around IPsec: what arrives in clear where protection is due, what leaves without a
-//! policy (RFC 4301 sections 5.1 and 5.2), and IP headers that lie.
+//! Around IPsec: packets that arrive in clear where protection is due, packets that leave
+//! without a policy (RFC 4301 sections 5.1 and 5.2), and IP headers that lie.
 
 use crate::craft::{self, ESP, IPIP, TCP, UDP, v4_with, with};
 use crate::esp::good;
@@ -51,7 +51,7 @@ fn packets_in_clear_to_the_nodes_own_addresses_are_refused_at_the_boundary() {
         let ike = craft::ip(UDP, PEER4, NODE4, &craft::udp(500, 500, &[0; 60]));
         let ssh = craft::ip(TCP, PEER4, NODE4, &[0; 20]);
         rig.refused("wan", &[at_wan(&ike), at_wan(&ssh)], DropReason::PolicyDiscard);
-        // A host beyond the tunnel may ask the node; in clear, nobody in its name.
+        // A host beyond the tunnel may ask the node; in clear no host may in its name.
         let ping = craft::icmp4(FAR4, "10.1.0.1", &echo);
         rig.refused("wan", &[at_wan(&ping)], DropReason::EspRequired);
         only_sealed_passes(rig);
@@ -108,7 +108,7 @@ fn what_has_no_policy_does_not_leave_the_node() {
 fn a_frame_for_everybody_carries_no_packet_for_a_host_behind_us() {
     // RFC 1812 section 5.3.4: a broadcast of the link would otherwise be sent on.
     each(site(""), |rig| {
-        // What is in ESP neither, though ESP itself is for the node.
+        // Nor may a packet inside ESP, though ESP itself is for the node.
         for (good, _, _) in good(8) {
             let to_all = craft::frame(MacAddr::BROADCAST, mac("n2", "wan"), &good);
             rig.refused_as_taken("wan", &[to_all], DropReason::NotRouted);
@@ -248,7 +248,7 @@ fn hop_by_hop_options_in_the_middle_of_a_chain_are_refused() {
     each(site(""), |rig| {
         let esp = sealer(crate::rig::T6).tunnel(9, &inner6(1));
         let good = outer6(craft::DESTINATION, &craft::behind_options(2, ESP, &esp));
-        // What the first header names.
+        // The header that the first one names.
         let bad = with(&good, |p| p[40] = 0);
         rig.refused("wan", &[at_wan(&bad)], DropReason::IpOption);
         rig.passes("wan", &at_wan(&good), "lan", &hops_later(&inner6(1), 1));

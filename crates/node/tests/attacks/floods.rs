@@ -35,7 +35,7 @@ fn a_scan_of_a_network_holds_a_bounded_number_of_packets() {
         assert!(asked <= 256, "{asked}");
         let held = rig.net.ledger(0).held;
         assert!(held <= 256, "{held}");
-        // Who is known is reached all the same.
+        // Known neighbours are reached all the same.
         let packet = craft::ip(UDP, HERE6, OUT6, &udp());
         rig.send("lan", &[at_lan(&packet)]);
         let heard = rig.heard();
@@ -87,12 +87,12 @@ fn a_flood_of_claims_to_our_own_address_is_defended_once() {
         rig.send("lan", &claims);
         let heard = rig.heard();
         assert_eq!(heard.len(), 1, "{heard:02x?}");
-        // That we have it, for everybody to hear.
+        // The node's own address, announced to all.
         assert_eq!((&heard[0].1[22..28], &heard[0].1[28..32]), (&mac("n1", "lan").0[..], &own[..]));
         let said = rig.net.members[0].control.take_failures();
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].contains("10.1.0.1"), "{said:?}");
-        // It is still ours.
+        // The address is still the node's.
         let ping = craft::icmp4(HERE4, NODE4, &[8, 0, 0, 0, 0, 7, 0, 1]);
         rig.send("lan", &[at_lan(&ping)]);
         assert_eq!(rig.heard().len(), 1);

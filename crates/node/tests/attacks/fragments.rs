@@ -7,7 +7,8 @@ use crate::rig::{
 };
 use ferrule_base::{DropReason, Duration};
 
-/// Sealed packets of this number over IPv4 and IPv6, in two pieces each; what comes out.
+/// Sealed packets of this number over IPv4 and IPv6, in two pieces each, and the packet
+/// that comes out.
 fn pieces(number: u64) -> [([Vec<u8>; 2], Vec<u8>); 2] {
     let four = outer4(ESP, &sealer(T4).tunnel(number, &inner4(1)));
     let six = outer6(ESP, &sealer(T6).tunnel(number, &inner6(2)));
@@ -184,7 +185,7 @@ fn pieces_of_two_senders_never_meet() {
             assert_eq!(rig.heard(), []);
             rig.passes("wan", &at_wan(&two), "lan", &inner);
         }
-        // What waits for pieces that never come goes in the end, and is counted.
+        // Pieces that wait for others that never come are dropped in the end, and counted.
         let drops = rig.net.drops(0);
         rig.net.wait(Duration::from_secs(61));
         let gone = rig.net.dropped(0, DropReason::ReassemblyTimeout);

@@ -1,4 +1,4 @@
-//! ICMP errors about sealed packets, from somebody who wants them small, or gone (RFC
+//! ICMP errors about sealed packets, from an attacker who wants them small, or gone (RFC
 //! 4301 section 8.2, RFC 1191, RFC 8201).
 
 use crate::craft::{self, with};
@@ -6,7 +6,7 @@ use crate::net::mac;
 use crate::rig::{FAR4, FAR6, HOST, HOST4, HOST6, NODE4, NODE6, PEER4, Rig, at_wan, each, site};
 use ferrule_base::DropReason;
 
-/// Some router, that nobody knows.
+/// A router that is not known to the node.
 const ROUTER4: &str = "198.51.100.7";
 const ROUTER6: &str = "2001:db8:77::7";
 

@@ -64,7 +64,7 @@ fn a_pad_length_beyond_the_payload_is_a_bad_trailer() {
 
 #[test]
 fn an_upper_layer_where_a_tunnel_carries_packets_is_a_bad_trailer() {
-    // What a transport SA would carry.
+    // Contents that a transport SA would carry.
     each(site(""), |rig| {
         let texts = [UDP, TCP, ICMP, ESP, 0, 255].map(|next| padded(&inner4(1), next));
         sealed_is_refused(rig, DropReason::EspBadTrailer, &texts, &texts);
@@ -290,7 +290,8 @@ fn an_error_from_inside_about_a_packet_that_another_sa_carries_is_forged() {
 
 #[test]
 fn neighbour_discovery_through_a_tunnel_comes_from_afar() {
-    // Selectors allow all of the node's LAN; who is on it is not said through a tunnel.
+    // Selectors allow all of the node's LAN; its neighbours are not learned through a
+    // tunnel.
     each(site(""), |rig| {
         let node = "2001:db8:1::1".parse::<std::net::Ipv6Addr>().unwrap().octets();
         let advert = |kind: u8| {

@@ -186,7 +186,7 @@ fn frames_that_a_members_list_denies_do_not_cross_the_bridge() {
         let virtual_router = ethernet(HOST, MacAddr([2, 0, 0x5e, 0, 0, 9]), 0x88b5, &[7; 60]);
         let other = ethernet(HOST, station, 0x0806, &[7; 60]);
         rig.refused("left", &[virtual_router, other], DropReason::AclDenied);
-        // What the member on the right denies, flooded there or known to be there.
+        // Frames that the member on the right denies, flooded there or known to be there.
         for _ in 0..2 {
             rig.refused_as_taken("left", &[of(9), label(4)], DropReason::AclDenied);
             for good in [of(8), label(5), ethernet(HOST, station, 0x88b5, &[7; 60])] {
@@ -312,8 +312,8 @@ fn an_arp_announcement_moves_a_known_neighbour_and_is_looked_into() {
             all.into_iter().find(|(_, ip, _)| *ip == IpAddr::from(own)).map(|(_, _, mac)| mac)
         };
         assert_eq!(known(rig), Some(moved));
-        // The new one is asked at its address within five seconds, and gone after eight if
-        // nobody is there.
+        // The new address is asked within five seconds, and gone after eight without an
+        // answer.
         rig.net.wait(Duration::from_secs(6));
         let asked = rig.heard();
         assert!(asked.iter().any(|(port, f)| *port == "lan" && f[..6] == moved.0), "{asked:02x?}");

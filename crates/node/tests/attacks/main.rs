@@ -4,11 +4,11 @@
 //!
 //! 1. each frame is dropped, for the one reason that `docs/attacks.md` names;
 //! 2. nothing at all leaves the node by any port;
-//! 3. no state moves: windows, counters of what SAs took, what a path is believed to
-//!    carry, neighbours, and no buffer is kept;
+//! 3. no state moves: windows, counters of what SAs took, the MTU of a
+//!    path, neighbours, and no buffer is kept;
 //! 4. the same frame without the attack's change passes in the same node, so that the
 //!    test could fail;
-//! 5. what an honest peer sends afterwards passes, and every packet is accounted for.
+//! 5. an honest peer's packets pass afterwards, and every packet is accounted for.
 //!
 //! Runs every case with crypto that is done at once and with an engine that is late.
 

@@ -128,7 +128,7 @@ fn a_flood_of_recorded_messages_of_a_live_peer_costs_no_session() {
     assert_eq!(wire.endure(LONG, flood, DropReason::MkaReplay), 0);
 }
 
-/// As of somebody who has recorded many of their lives.
+/// As of an attacker who has recorded many of their lives.
 #[test]
 fn a_flood_of_messages_of_other_members_costs_no_session() {
     let ckn = Ckn::new(&[0, 0x11]).unwrap();
@@ -161,7 +161,7 @@ fn a_flood_of_messages_of_other_members_costs_no_session() {
 fn a_flood_of_messages_before_there_is_a_session_keeps_none_from_coming_up() {
     for (number, by) in [(Some(1 << 30), DropReason::MkaForged), (None, DropReason::MkaReplay)] {
         let mut wire = Wire::new();
-        // The first messages reach nobody but the attacker.
+        // The first messages reach only the attacker.
         while wire.said.iter().any(Option::is_none) {
             wire.go_on(&Frames::default());
             wire.under_way = Frames::default();

@@ -108,7 +108,7 @@ fn a_reserved_label_is_refused() {
 
 #[test]
 fn labels_to_a_group_and_labels_of_their_sender_are_not_switched() {
-    // RFC 5332 section 3: 8847 to a group, 8848 to anybody.
+    // RFC 5332 section 3: 8847 to a group, 8848 to any receiver.
     each(provider(""), |rig| {
         let packet = craft::ip(UDP, "10.9.0.9", "10.8.0.9", &craft::udp(7, 9, &[1; 60]));
         let good = labelled(&[entry(16_001, true, 64)], &packet);
@@ -292,7 +292,7 @@ fn frames_that_a_circuits_list_denies_pass_in_neither_direction() {
             rig.passes("ac", frame, "core", &[&out[..], frame].concat());
             rig.passes_frame("core", &within(frame), "ac", frame);
         }
-        // What only begins like a packet is nobody's to judge.
+        // Octets that only begin like a packet match no entry.
         let bad = ethernet(HOST, customer, 0x0800, &udp(9)[..12]);
         rig.refused("ac", &[bad], DropReason::Malformed);
         carries(rig);

@@ -22,7 +22,7 @@ fn arp(operation: u8, from: (MacAddr, [u8; 4]), to: (MacAddr, [u8; 4])) -> Vec<u
     ethernet(to, from.0, 0x0806, &arp)
 }
 
-/// A LAN with two servers and somebody who floods it.
+/// A LAN with two servers and an attacker who floods it.
 struct Lan {
     net: Net,
     lan: Host,
@@ -113,7 +113,7 @@ fn survives(what: &str, full: DropReason, flood: impl Fn(u32) -> Vec<u8>) {
     assert!(lan.net.dropped(0, full) > 1_000_000, "{what}");
 }
 
-/// An address and a link address of the LAN that nobody has, another one for each number.
+/// An unused address and link address of the LAN, another one for each number.
 fn somebody(number: u32) -> (MacAddr, [u8; 4]) {
     let [_, _, high, low] = (number % 50_000 + 1000).to_be_bytes();
     (MacAddr([2, 9, 9, 9, high, low]), [10, 0, high, low])

@@ -1,5 +1,5 @@
-//! IPv6 options that nobody knows: each says itself what is to become of its packet (RFC
-//! 8200 section 4.2).
+//! IPv6 options of unknown types: each itself tells the treatment of its packet (RFC 8200
+//! section 4.2).
 
 use crate::craft::{self, DESTINATION, UDP, with};
 use crate::net::mac;
@@ -39,7 +39,7 @@ fn an_unknown_option_on_the_way_is_skipped_discarded_or_told_as_its_type_says() 
         rig.passes("lan", &at_lan(&skipped), "out", &hops_later(&skipped, 1));
         rig.refused("lan", &[at_lan(&with_option(0, OUT6, 0x5e))], DropReason::IpOption);
         told(rig, &[0x9e, 0xde].map(|kind| at_lan(&with_option(0, OUT6, kind))));
-        // Those for the destination are the destination's to judge.
+        // Options for the destination are the destination's concern.
         let theirs = with_option(DESTINATION, OUT6, 0x9e);
         rig.passes("lan", &at_lan(&theirs), "out", &hops_later(&theirs, 1));
         routes(rig);
@@ -53,7 +53,7 @@ fn an_unknown_option_for_the_node_is_skipped_discarded_or_told_as_its_type_says(
             let to_us = |kind| at_lan(&with_option(header, NODE6, kind));
             rig.refused("lan", &[to_us(0x5e)], DropReason::IpOption);
             told(rig, &[0x9e, 0xde].map(to_us));
-            // The datagram behind one that is skipped arrives: nobody listens at its port.
+            // The datagram behind one that is skipped arrives: its port has no listener.
             let unheard = rig.dropped("lan", &[to_us(0x1e)], &[]);
             assert_eq!((unheard.len(), &unheard[0].1[54..56]), (1, &[1, 4][..]));
         }

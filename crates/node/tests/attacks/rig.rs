@@ -73,7 +73,7 @@ pub fn each(make: impl Fn(Net) -> Rig, test: impl Fn(&mut Rig)) {
 }
 
 impl Rig {
-    /// A node with these ports, and nobody else.
+    /// A node with these ports, alone.
     pub fn alone(mut net: Net, text: &str, ports: &[&'static str]) -> Self {
         let node = net.node(text);
         let ports: Vec<_> = ports.iter().map(|&port| (port, net.host(node, port))).collect();

@@ -1,5 +1,5 @@
-//! Plain IP: what a router must not forward, answer or believe (RFC 1812, RFC 1122, RFC
-//! 8200, RFC 5095).
+//! Plain IP: packets that a router must not forward, answer or believe (RFC 1812, RFC 1122,
+//! RFC 8200, RFC 5095).
 
 use crate::craft::{self, TCP, UDP, v4_with, with};
 use crate::net::Net;
@@ -141,7 +141,7 @@ fn a_packet_from_our_own_address_is_not_answered() {
         let udp = craft::ip(UDP, NODE6, NODE6, &udp());
         let frames = [four, other, syn, six, udp].map(|packet| at_lan(&packet));
         rig.refused("lan", &frames, DropReason::BadSource);
-        // From somebody else the same question is answered.
+        // From another host the same question is answered.
         rig.send("lan", &[at_lan(&craft::icmp4(HERE4, NODE4, &echo))]);
         let heard = rig.heard();
         assert_eq!((heard.len(), heard[0].1[34]), (1, 0));
@@ -189,7 +189,7 @@ fn what_a_route_discards_is_discarded_without_an_answer() {
 #[test]
 fn errors_about_errors_are_never_made() {
     each(router, |rig| {
-        // Errors and redirects without a hop left, and from those who are nobody.
+        // Errors and redirects without a hop left, and from invalid sources.
         let quoted = craft::ip(UDP, OUT4, HERE4, &udp());
         let errors = [(3, 1), (4, 0), (5, 1), (11, 0), (12, 0)].map(|(kind, code)| {
             let message = [&[kind, code, 0, 0, 0, 0, 0, 0], &quoted[..28]].concat();
@@ -272,7 +272,7 @@ fn a_source_route_that_wants_to_go_on_from_us_is_refused() {
             at_lan(&craft::v4(with(&packet, |p| p[0] = 0x47)))
         };
         rig.refused("lan", &[way(131, 4), way(137, 4)], DropReason::IpOption);
-        // One that is at its end is answered.
+        // A source route that is at its end is answered.
         for kind in [131, 137] {
             rig.send("lan", &[way(kind, 8)]);
             let heard = rig.heard();

@@ -1,5 +1,5 @@
-//! Sources that are not the sender's: what comes from where its source is not routed to
-//! (RFC 2827, RFC 3704).
+//! Sources that are not the sender's: packets that come from where their source is not
+//! routed to (RFC 2827, RFC 3704).
 
 use crate::craft::{self, UDP};
 use crate::net::Net;

@@ -1,5 +1,5 @@
-//! Transport mode, ESP in UDP and an SA around another: what comes in the other mode, by
-//! the other way, or without what should be around it (RFC 4301, RFC 3948).
+//! Transport mode, ESP in UDP and an SA around another: packets in the other mode, by the
+//! other way, or without their outer SA (RFC 4301, RFC 3948).
 
 use crate::craft::{self, ESP, IPIP, TCP, UDP, padded, with};
 use crate::net::Net;
@@ -157,7 +157,7 @@ fn esp_in_udp_for_an_sa_without_is_refused() {
 
 #[test]
 fn udp_on_the_port_of_esp_with_four_zeros_is_no_esp() {
-    // RFC 3948 section 2.2: what IKE would be.
+    // RFC 3948 section 2.2: these would be IKE.
     each(in_udp, |rig| {
         let bad = with(&sealer(T4).tunnel(9, &inner4(1)), |esp| esp[..4].fill(0));
         rig.refused("wan", &[udp4(PEER4, (4500, 4500), &bad)], DropReason::PolicyDiscard);

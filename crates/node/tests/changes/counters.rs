@@ -129,7 +129,7 @@ impl Site {
     /// Sends through both tunnels; no nonce may have been there before. Returns how many
     /// packets came out.
     fn send(&mut self, tunnels: Two, count: usize) -> usize {
-        // Nobody answers for the neighbour, so in the long run it is given up.
+        // The neighbour does not answer, so in the long run it is given up.
         self.meet();
         for number in 0..count {
             let to = [10, 2, (number % 2) as u8, 9];
@@ -203,7 +203,7 @@ fn after_an_apply_that_was_refused_the_keys_in_use_keep_their_records() {
 #[test]
 fn a_key_that_the_other_end_sent_with_is_refused_to_send_with() {
     let mut site = Site::new(Disk::default());
-    // What was `in` becomes `out`: the other end used its numbers.
+    // The key of `in` becomes that of `out`: the other end used its numbers.
     let turned = text(FIRST, "").replace("gcm:31", "gcm:99").replace("gcm:1\"", "gcm:31\"");
     let refused = site.net.try_apply(0, &turned);
     let Err(BuildError::Unfit(what, remedy)) = refused else { panic!("{refused:?}") };
@@ -245,8 +245,8 @@ fn a_slow_disk_holds_up_only_who_waits_for_its_numbers() {
     site.net.wait(Duration::from_secs(3));
     assert!(site.net.members[0].control.take_failures().is_empty(), "it is slow, not broken");
     assert_eq!(site.disk.0.lock().unwrap().begun.len(), 2, "each asked once");
-    // The same keys under other names, with ranges of their own: those that are still being
-    // written for the old ones are for nobody.
+    // The same keys under other names, with ranges of their own: writes still under way for
+    // the old ones have no effect.
     let other = [("v", FIRST[0].1, FIRST[0].2), ("u", FIRST[1].1, FIRST[1].2)];
     site.net.apply(0, &text(other, ""));
     site.net.settle();
@@ -348,7 +348,7 @@ fn extended_numbers_beyond_two_to_the_32_are_not_switched_off() {
     let Err(BuildError::Unfit(what, remedy)) = refused else { panic!("{refused:?}") };
     assert!(what.contains("beyond 2^32") && remedy.contains("esn = true"), "{what}: {remedy}");
     assert!(!site.net.members[0].control.is_changing(), "nothing changed");
-    // Where only what was received is beyond.
+    // Only a received number is beyond.
     let fresh = short.replace("\"gcm:1\"", "\"gcm:77\"");
     let refused = site.net.try_apply(0, &fresh);
     let Err(BuildError::Unfit(what, _)) = refused else { panic!("{refused:?}") };

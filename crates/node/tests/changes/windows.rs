@@ -175,7 +175,7 @@ fn a_macsec_window_that_changes_keeps_its_associations_and_what_they_received() 
             net.settle();
             assert_eq!(data(&mut far).len(), 20, "`{options}`, late {late}: {:?}", net.drops(b));
         }
-        // And back: what it sends is sent on.
+        // And back: its frames are sent on.
         far.send(&ethernet(HOST_A, HOST_B, 0x0800, &packet));
         net.settle();
         assert_eq!(wan.received().len(), 1);

@@ -70,7 +70,7 @@ fn inline_opens_what_software_sealed_and_hands_up_the_same_frames() {
             let out: Vec<_> = sealed.iter().flat_map(|f| site.arrive(&to_us(f))).collect();
             assert_eq!(out.len(), 8, "{suite} {placement}: {:?}", site.net.drops(0));
             assert!(out.iter().filter(|f| is_clear(f)).count() >= 6, "opened");
-            // The same again is replay, counted by whoever has the window.
+            // The same again is a replay, counted by the holder of the window.
             let again: Vec<_> = sealed.iter().flat_map(|f| site.arrive(&to_us(f))).collect();
             assert!(again.is_empty());
             let replays = match placement {

@@ -121,7 +121,7 @@ fn inline_control_channel_has_reset_tables_and_statistics() {
     assert_eq!(before.drops.total(), 1, "{:?}", before.drops);
     let (node, wire) = (before.crossed.from_node.packets, before.crossed.to_wire.packets);
     assert!(node >= 3 && node == wire, "{:?}", before.crossed);
-    // A reset takes tables and keys; what the card counted stays.
+    // A reset takes tables and keys; the card's counters stay.
     assert_eq!(site.net.members[site.node].control.reset_card(1), Ok(true));
     turn(&mut site);
     let empty = site.net.card(site.node);
@@ -263,7 +263,7 @@ fn inline_card_holds_what_a_full_wire_does_not_take_and_counts_it() {
     let mut site = Site::new(net, &text("inline"));
     let mut watch = Watch::default();
     watch.look(&site.send(1, &packet(60)));
-    // A wire of eight frames that nobody empties.
+    // A wire of eight frames that is not emptied.
     let mut wan = site.net.narrow_host(site.node, "wan", 8);
     for _ in 0..200 {
         site.lan.send(&lan_frame(100));

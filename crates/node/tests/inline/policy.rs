@@ -184,7 +184,7 @@ fn inline_passes_what_leaves_sealed_by_a_pair_around_another_and_its_fragments()
     let nexts: Vec<u8> = cut.iter().map(|frame| frame[20]).collect();
     assert_eq!(nexts, [44, 44], "{:?}", site.net.card(site.node).drops);
     assert!(![inline, twice, cut].concat().iter().any(|frame| is_clear(frame)));
-    // What the inner pair alone has sealed does not pass the card.
+    // A packet that the inner pair alone has sealed does not pass the card.
     let mut once = udp4([192, 0, 2, 2], [192, 0, 2, 1], (0, 0x2001), 100, MARK);
     once[9] = 50;
     let sum = checksum(&once[..20]);

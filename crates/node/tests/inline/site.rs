@@ -151,7 +151,7 @@ impl Site {
         all
     }
 
-    /// Gives the node a frame from the wire; what comes out behind it.
+    /// Gives the node a frame from the wire; returns the frames that come out behind it.
     pub fn arrive(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
         self.wan.send(frame);
         self.net.settle();
@@ -184,7 +184,7 @@ fn is_talk(f: &[u8]) -> bool {
 fn reply(frame: &[u8]) -> Option<Vec<u8>> {
     let asker = MacAddr(frame[6..12].try_into().ok()?);
     if frame[12..14] == [8, 6] && frame[20..22] == [0, 1] {
-        // A probe of the node's own address is nobody's to answer.
+        // A probe of the node's own address is not answered.
         if frame[28..32] == [0; 4] || frame[28..32] == frame[38..42] {
             return None;
         }

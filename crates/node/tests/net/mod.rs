@@ -95,7 +95,7 @@ impl Net {
         Self::with_engines(false, |_, _, _| Box::new(Software::default()))
     }
 
-    /// A network of nodes with these engines; whether they take real time.
+    /// A network of nodes with these engines; `real` if they take real time.
     pub fn with_engines(
         real: bool,
         make: impl Fn(&Config, &Pool, usize) -> Box<dyn Engine<Packet>> + 'static,

@@ -1,4 +1,5 @@
-//! AH sets: what is made must be the capture's octets, and what was captured is taken.
+//! AH sets: packets that are made must be the capture's octets, and captured ones are
+//! taken.
 //!
 //! ```text
 //!   make:  plain ─▶ AH out ─▶ packet = the capture's, put together if it was cut
@@ -123,7 +124,7 @@ impl Case<'_> {
         if !self.tunnel() {
             return Ok(());
         }
-        // What is not under the ICV of a new header: class, label, DF.
+        // The fields that are not under the ICV of a new header: class, label, DF.
         if made[0] >> 4 == 6 {
             if made[1..4] != captured[1..4] {
                 made[..4].copy_from_slice(&captured[..4]);

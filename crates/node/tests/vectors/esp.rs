@@ -201,7 +201,7 @@ impl Case<'_> {
         }
         let (port, taken) = sent.first().ok_or_else(|| format!("dropped: {drops:?}"))?;
         if transport {
-            // What comes behind it is the node's answer.
+            // The packets behind it are the node's answer.
             return same(taken, &frame.plain.0);
         }
         if *port != RED || sent.len() != 1 {

@@ -1,5 +1,5 @@
-//! ESP from RustCrypto's parts, put together here from the RFCs and not with
-//! the data plane's code: what sealed packets are compared with.
+//! ESP from RustCrypto's parts, put together here from the RFCs and not with the data
+//! plane's code: the reference for sealed packets.
 //!
 //! Makers choose their IVs (RFC 4106 section 3.1, RFC 3602 section 3), so a
 //! packet sealed here cannot be the capture's. [`Esp::retell`] opens it and
@@ -224,7 +224,7 @@ fn ctr<S: StreamCipher + KeyIvInit>(key: &[u8], counter: &[u8], text: &mut [u8])
 #[test]
 fn set_whose_keys_have_192_bits_passes_in_both_directions() {
     use crate::{best, own_set, run as run_set, sidecar::Frame};
-    // What Linux sealed with 128 bits, sealed again.
+    // Packets that Linux sealed with 128 bits, sealed again.
     let mut set = own_set("esp/tun4-gcm128");
     let old: Vec<EspSa> = set.get("sas").expect("associations");
     let mut frames: Vec<serde_json::Value> = set.get("frames").expect("frames");

@@ -1,7 +1,7 @@
 //! A worker's graph around hand-made tables: whole frames in, whole frames out.
 //!
-//! The stages and their order are those of a worker; what a test adds is that
-//! it can stop packets at a place and look at them.
+//! The stages and their order are those of a worker; in addition a test can stop packets at
+//! a place and look at them.
 
 use crate::engine::{AnyEngine, Kind};
 use ferrule_base::{DropReason, Instant, MacAddr, PortId, VrfId};
@@ -127,7 +127,7 @@ impl Rig {
         labels: &[u32],
         ttl: TtlModel,
     ) -> Result<u32, String> {
-        // Nobody asks for the address: each neighbour has a number of its own.
+        // The address is never resolved: each neighbour has a number of its own.
         let number = self.tables.adjacencies.len() as u32;
         let address = IpAddr::from((0x0a_ff_00_00 + number).to_be_bytes());
         let neighbours = &self.tables.neighbours;

@@ -1,6 +1,6 @@
-//! Whoever looks on changes nothing: of the same traffic a node does the same with a
-//! trace, with a capture, with its stages timed and with none of them, and what they show
-//! agrees with what it counted.
+//! Observation changes nothing: of the same traffic a node does the same with a trace, with
+//! a capture, with its stages timed and with none of them, and the records agree with the
+//! counters.
 
 #[path = "../net/mod.rs"]
 mod net;
@@ -255,7 +255,7 @@ fn a_node_does_the_same_whoever_looks_on() {
     let plain = &reports[0];
     let [_, _, trace, again, capture] = &bench.nodes[..] else { unreachable!("five nodes") };
 
-    // The trace is the same twice, and says what was counted where nobody looked.
+    // The trace is the same twice, and agrees with the counts of an unobserved node.
     assert_eq!(trace.seen.visits, again.seen.visits);
     let seen = &trace.seen;
     let first = seen.at(Next::TransmitFirst);

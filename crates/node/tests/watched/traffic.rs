@@ -33,7 +33,7 @@ const LISTS: &str = r#"
 
 impl Site {
     /// The site's configuration: routed, bridged behind a SecY, a pseudowire, an L3VPN, labels
-    /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
+    /// that go on, ESP and AH. Packets for 10.x.1.0/24 are treated as `action` says.
     pub fn config(self, action: &str) -> String {
         let Self { name, own, other } = self;
         let ports: String =
@@ -100,7 +100,7 @@ impl Site {
             + LISTS
     }
 
-    /// A SecY with static SAKs, and one that is keyed by MKA with nobody.
+    /// A SecY with static SAKs, and one keyed by MKA without peers.
     fn secys(self) -> String {
         let Self { own, other, .. } = self;
         let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
