@@ -1,5 +1,5 @@
-//! ICMP messages that a node sends about other people's packets: a closed list, two
-//! counters each.
+//! ICMP messages that a node sends about packets of others: a closed list, two counters
+//! each.
 //!
 //! `rust: enum`, `show drops: name`, `metrics: label` are one and the same name.
 
@@ -34,7 +34,7 @@ macro_rules! answers {
                 match self { $(Self::$variant => ($version, $kind, $code),)+ }
             }
 
-            /// One sentence for people.
+            /// Description in one sentence.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+),)+ }
             }

@@ -1,4 +1,4 @@
-//! A list that grows without moving what is in it.
+//! A list that grows without moving its items.
 
 /// Places of a chunk.
 const CHUNK: usize = 1024;

@@ -1,6 +1,6 @@
 //! Reasons to drop a packet: a closed list with one counter each.
 //!
-//! A reason says what a person can act on. `rust: enum`, `show drops: name`,
+//! A reason names something that an operator can act on. `rust: enum`, `show drops: name`,
 //! `metrics: label` are one and the same name.
 
 macro_rules! reasons {
@@ -21,7 +21,7 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// One sentence for people.
+            /// Description in one sentence.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+),)+ }
             }

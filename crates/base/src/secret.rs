@@ -28,8 +28,8 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// Reads hexadecimal digits; white space, `:` and a leading `0x` are allowed.
-    /// The error never repeats what was read.
+    /// Reads hexadecimal digits; white space, `:` and a leading `0x` are allowed. The error
+    /// never repeats the text.
     pub fn from_hex(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         let text = text.strip_prefix("0x").unwrap_or(text);

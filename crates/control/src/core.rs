@@ -41,7 +41,7 @@ pub trait Core {
     type Event;
     /// Work for the data path.
     type Order;
-    /// News for people and for packets that wait. They have no answer.
+    /// News for operators and for packets that wait. They have no answer.
     type News;
     /// The rule that a dropped message broke.
     type Fault;

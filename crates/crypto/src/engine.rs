@@ -46,8 +46,9 @@ pub trait Engine<B: AsMut<[u8]>> {
         );
     }
 
-    /// Asks the processor for what a text of so many octets will need of a key, so that it
-    /// is at hand when the job is run. A hint, which does nothing for a key that is not.
+    /// Asks the processor for the part of a key that a text of so many octets will need, so
+    /// that it is at hand when the job is run. A hint, which does nothing for a key that is
+    /// not.
     #[inline]
     fn prefetch(&self, key: KeyId, text: usize) {
         let _ = (key, text);
@@ -178,7 +179,7 @@ impl Software {
         self.backend.run_beside(&self.keys, buffers, jobs);
     }
 
-    /// Asks the processor for what a text of so many octets will need of a key.
+    /// Asks the processor for the part of a key that a text of so many octets will need.
     #[inline]
     pub fn prefetch(&self, key: KeyId, text: usize) {
         if let Some(key) = self.keys.get(key) {
@@ -188,8 +189,7 @@ impl Software {
 }
 
 impl Default for Software {
-    /// As [`from_env`](Self::from_env), but what the environment names wrongly
-    /// is passed over.
+    /// As [`from_env`](Self::from_env), but a wrong name in the environment is passed over.
     fn default() -> Self {
         Self::from_env().unwrap_or_else(|_| Self::new(Backend::best()))
     }
@@ -282,7 +282,7 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
     }
 }
 
-/// The same, for what moves between threads.
+/// The same, for engines that move between threads.
 impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B> + Send> {
     fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
         (**self).install(spec)

@@ -41,8 +41,8 @@ pub enum Op {
     Open,
 }
 
-/// Additional data: under the ICV, not encrypted. (In C's order, so that what is
-/// in a variant lies on words of its own and is moved in words.)
+/// Additional data: under the ICV, not encrypted. (In C's order, so that the fields of a
+/// variant lie on words of their own and are moved in words.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Ad {

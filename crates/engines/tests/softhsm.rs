@@ -123,7 +123,7 @@ fn octets(hex: &str) -> Vec<u8> {
     Secret::from_hex(hex).unwrap().expose().to_vec()
 }
 
-/// RFC 3394 sections 4.1 and 4.6: key-encryption key, key, what it is wrapped to.
+/// RFC 3394 sections 4.1 and 4.6: key-encryption key, key, wrapped key.
 const WRAPPED: [(&str, &str, &str); 2] = [
     (
         "000102030405060708090a0b0c0d0e0f",
@@ -218,8 +218,8 @@ fn now(start: std::time::Instant) -> Instant {
     Instant::from_nanos(start.elapsed().as_nanos() as u64)
 }
 
-/// Seals packets with a key in SoftHSM behind a profile, live; how long it took,
-/// and whether each is what software makes.
+/// Seals packets with a key in SoftHSM behind a profile, live; the time it took, after a
+/// check of each against software.
 fn seals(profile: &str, blocks: usize, count: u64, fill: bool, label: &str) -> Option<Duration> {
     let (module, _turn) = softhsm()?;
     let token = Arc::new(Mutex::new(with_key(module, label)));

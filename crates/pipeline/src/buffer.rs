@@ -23,8 +23,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Octets from the start of a chunk to a fresh frame: room for every header that
-/// a node puts in front, and what AF_XDP leaves free there.
+/// Octets from the start of a chunk to a fresh frame: room for every header that a node
+/// puts in front, and the octets that AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
 /// Chunks that a cache keeps at most before it gives half of them back, unless
@@ -50,7 +50,7 @@ pub struct Meta {
     pub vrf: VrfId,
     /// Logical interface of arrival.
     pub iface: u16,
-    /// EtherType of what the data starts with, once Ethernet is off.
+    /// EtherType of the first header in the data, once Ethernet is off.
     pub ethertype: u16,
     /// Offset of the transport header, or of the field that an ICMP error points at.
     pub offset: u16,
@@ -157,7 +157,7 @@ impl Drop for Region {
 }
 
 /// Number of owners of a pool's memory (see the module). In cache lines of its own: threads
-/// that drop packets change it, and those that take them read what stands beside it.
+/// that drop packets change it, and those that take them read the fields beside it.
 #[repr(align(128))]
 struct Owners(AtomicUsize);
 
@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// Takes `count` owners away; the last ones take the pool with them. By pointer: as
-    /// soon as they are taken away another thread may free what it points to, and a
+    /// soon as they are taken away another thread may free the memory behind it, and a
     /// reference given to a function has to be good until the function is over.
     ///
     /// # Safety
@@ -273,8 +273,8 @@ impl Pool {
         PoolCache { pool: self.clone(), free: Vec::with_capacity(max), max }
     }
 
-    /// Caches made from now on keep `max` chunks at most (4 at least): where a
-    /// thousand nodes share a pool, no cache may hoard what others wait for.
+    /// Caches made from now on keep `max` chunks at most (4 at least): where a thousand
+    /// nodes share a pool, no cache may hoard chunks that others wait for.
     pub fn limit_caches(&self, max: usize) {
         self.shared().cache_max.store(max.max(4), Ordering::Relaxed);
     }
@@ -367,7 +367,7 @@ impl PoolCache {
         Some(packet)
     }
 
-    /// A copy of the octets and what the stages know of them.
+    /// A copy of the octets and the metadata.
     pub fn copy_of(&mut self, packet: &Packet) -> Option<Packet> {
         let mut copy = self.packet_from(packet.data())?;
         *copy.meta_mut() = *packet.meta();
@@ -550,9 +550,8 @@ impl Packet {
         Some(&mut self.data_mut()[old..])
     }
 
-    /// Puts octets in front and behind at once, and returns all there are now;
-    /// what is in the new ones is left over from before. Nothing if there is no
-    /// room for both.
+    /// Puts octets in front and behind at once, and returns all there are now; the new ones
+    /// have their old contents. Nothing if there is no room for both.
     #[inline(always)]
     pub fn grow(&mut self, front: usize, behind: usize) -> Option<&mut [u8]> {
         let h = self.header_mut();

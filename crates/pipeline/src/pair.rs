@@ -1,4 +1,4 @@
-//! The virtual wire: two ports in memory, what one sends the other receives.
+//! The virtual wire: two ports in memory, each of which receives the other's frames.
 
 use crate::batch::Batch;
 use crate::buffer::{Packet, Pool, PoolCache};

@@ -40,7 +40,7 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Adds what another queue missed.
+    /// Adds the counts of another queue.
     pub fn merge(&mut self, other: &Self) {
         self.too_long += other.too_long;
         self.no_buffer += other.no_buffer;
@@ -71,7 +71,7 @@ impl PortStats {
         self.missed.no_buffer += 1;
     }
 
-    /// Adds what another queue of the same port counted.
+    /// Adds the counts of another queue of the same port.
     pub fn merge(&mut self, other: &Self) {
         self.rx.merge(other.rx);
         self.tx.merge(other.tx);
@@ -88,12 +88,12 @@ impl PortStats {
 
 /// A place where frames enter and leave.
 ///
-/// Frames are Ethernet without FCS, MTU-sized, with finished checksums: a port
-/// that gets other things (segments to be cut, checksums to be filled in)
-/// finishes them first, and never hands over what it cannot finish.
+/// Frames are Ethernet without FCS, MTU-sized, with finished checksums: a port that gets
+/// others (segments to be cut, checksums to be filled in) finishes them first, and never
+/// hands over unfinished ones.
 ///
-/// A port belongs to one worker. It neither blocks nor sleeps; `wait_fd` is
-/// what the daemon sleeps on.
+/// A port belongs to one worker. It neither blocks nor sleeps; the daemon sleeps on
+/// `wait_fd`.
 pub trait Port: Send {
     /// Fills `batch` up with received frames.
     fn receive(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch);

@@ -55,7 +55,7 @@ fn finish_sctp(packet: &mut [u8]) -> bool {
     true
 }
 
-/// Fills in what the kernel's description asks for.
+/// Fills in a checksum that the kernel's description asks for.
 #[must_use]
 pub(crate) fn finish_any(frame: &mut [u8], start: usize, offset: usize) -> bool {
     // The kernel describes SCTP's field as if it were an Internet checksum.
@@ -85,8 +85,8 @@ pub(crate) struct Transport {
 /// IPv6 options in front of the transport header at most.
 const OPTIONS_MAX: usize = 4;
 
-/// Goes past hop-by-hop and destination options: the length of all headers, and what
-/// follows them.
+/// Goes past hop-by-hop and destination options: the length of all headers, and the
+/// protocol behind them.
 fn options(packet: &[u8], mut protocol: u8) -> Option<(usize, u8)> {
     let mut len = 40;
     for _ in 0..OPTIONS_MAX {

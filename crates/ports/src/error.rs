@@ -47,7 +47,7 @@ impl OpenError {
         Self { fault: OpenFault::Unsupported, what, remedy, source: None }
     }
 
-    /// Sorts what the kernel said to an attempt at `what`.
+    /// Classifies the kernel's error in an attempt at `what`.
     pub fn os(what: impl Into<String>, source: io::Error) -> Self {
         let (fault, remedy) = match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => (

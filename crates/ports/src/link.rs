@@ -67,8 +67,8 @@ pub(crate) fn request(name: &str) -> Result<libc::ifreq, OpenError> {
 }
 
 fn ask(fd: RawFd, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: the commands used here read and write one ifreq, or what its data
-    // pointer names, which the caller keeps alive and large enough.
+    // SAFETY: the commands used here read and write one ifreq, or the data that its pointer
+    // names, which the caller keeps alive and large enough.
     check(unsafe { libc::ioctl(fd, command as _, request as *mut libc::ifreq) }).map(drop)
 }
 
@@ -131,7 +131,7 @@ impl Link {
         Self::by_name(std::str::from_utf8(&name[..len]).ok()?).ok()
     }
 
-    /// The index of what is at its other end, in the namespace of that.
+    /// The index of the interface at its other end, in the namespace of that.
     fn far_index(&self) -> Option<u32> {
         let path = format!("/sys/class/net/{}/iflink", self.name);
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -165,9 +165,9 @@ impl Link {
         .remedy(format!("Bring it up: `ip link set {} up`.", self.name)))
     }
 
-    /// Switches off, at this end, what makes frames unfinished: checksum,
-    /// segmentation and receive offloads. Returns the names of those that the
-    /// driver would not switch. Needs CAP_NET_ADMIN.
+    /// Switches off, at this end, the offloads that make frames unfinished: checksum,
+    /// segmentation and receive offloads. Returns the names of those that the driver would
+    /// not switch. Needs CAP_NET_ADMIN.
     ///
     /// On a veth the frames that arrive here were made at the *other* end: that
     /// end wants the same (`ethtool -K NAME tx off tso off gso off`), or a port

@@ -21,7 +21,7 @@ pub struct VnetHeader {
     pub header_len: u16,
     /// Octets of a segment's payload.
     pub gso_size: u16,
-    /// Octets in front of what a checksum is left of.
+    /// Octets in front of those that a checksum is left of.
     pub csum_start: u16,
     /// Octets from there to its field.
     pub csum_offset: u16,

@@ -89,7 +89,7 @@ impl Opener {
         Self::default()
     }
 
-    /// Does what needs privilege.
+    /// Does the privileged steps.
     pub fn open(&mut self, spec: &PortSpec) -> Result<Opened, OpenError> {
         Ok(match spec {
             PortSpec::Xdp { interface, queue, mode, budget } => {

@@ -210,9 +210,8 @@ pub fn return_large_allocations() {
     }
 }
 
-/// Memory of this process, what it has and what it gets, never goes to swap. It
-/// needs a limit as [`allow_locked_memory`] sets it: under a smaller one memory
-/// would end there.
+/// Memory of this process, present and future, never goes to swap. It needs a limit as
+/// [`allow_locked_memory`] sets it: under a smaller one memory would end there.
 pub fn lock_memory() -> io::Result<()> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: plain numbers.

@@ -1,13 +1,12 @@
 //! AF_PACKET: works on every interface, also where XDP does not, and takes
 //! jumbo frames.
 //!
-//! Receiving uses a TPACKET_V2 ring: a frame can be read as soon as it is there
-//! (TPACKET_V3 waits for its block to fill or for a timer of a millisecond or
-//! more, which would show in every round trip). In front of each frame stands a
-//! virtio-net header that says what the sender left undone; the port does it.
-//! Frames larger than a slot, super-frames mostly, come through the socket
-//! instead, in their place. The kernel takes VLAN tags out of frames; they are
-//! put back.
+//! Receiving uses a TPACKET_V2 ring: a frame can be read as soon as it is there (TPACKET_V3
+//! waits for its block to fill or for a timer of a millisecond or more, which would show in
+//! every round trip). In front of each frame stands a virtio-net header that describes the
+//! unfinished parts; the port finishes them. Frames larger than a slot, super-frames
+//! mostly, come through the socket instead, in their place. The kernel takes VLAN tags out
+//! of frames; they are put back.
 //!
 //! The host's own stack sees the frames as well: the interface should have no
 //! address there, or two answer.
@@ -118,8 +117,8 @@ impl PacketOpened {
     }
 }
 
-/// Lets a socket receive from one interface, or from none, whatever it is bound to
-/// later and by whom.
+/// Lets a socket receive from one interface, or from none, even if it is bound to another
+/// later.
 fn receive_from(fd: &OwnedFd, interface: Option<u32>) -> io::Result<()> {
     let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let ret = |len| step(libc::BPF_RET | libc::BPF_K, 0, len);

@@ -98,7 +98,7 @@ impl PcapPort {
         while let Some(reader) = &mut self.reader {
             let packet = match reader.next() {
                 Some(Ok(packet)) => packet,
-                // The end, or what cannot be read on.
+                // The end, or a record that cannot be read.
                 end => {
                     self.stats.rx_missed += u64::from(end.is_some());
                     self.reader = None;

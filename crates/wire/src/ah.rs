@@ -66,8 +66,8 @@ pub struct Repr {
 
 #[allow(clippy::len_without_is_empty)] // a header is never empty
 impl Repr {
-    /// Reads a header, all of which must be there; ICV and padding are the first
-    /// octets of what is left.
+    /// Reads a header, all of which must be there; ICV and padding are the first octets of
+    /// the rest.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let (h, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Truncated)?;
         let icv_len = h.total_len().checked_sub(Header::LEN).ok_or(Malformed::Length)?;

@@ -103,8 +103,8 @@ pub fn emit_trailer(trailer: &mut [u8], next: Protocol) {
     trailer[pad + 1] = next.0;
 }
 
-/// Reads the trailer at the end of what was opened: octets of the payload
-/// before it, and its next header. The padding must be 1, 2, 3, ...
+/// Reads the trailer at the end of an opened packet: octets of the payload before it, and
+/// its next header. The padding must be 1, 2, 3, ...
 #[inline]
 pub fn parse_trailer(opened: &[u8]) -> Result<(usize, Protocol), Malformed> {
     let &[ref rest @ .., pad, next] = opened else { return Err(Malformed::EspTrailer) };

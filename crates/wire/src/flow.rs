@@ -9,11 +9,10 @@
 //! Packets of one flow give one number, always and everywhere; nothing is
 //! promised about the other direction. VLAN tags count as well.
 //!
-//! Below an MPLS stack nothing says what follows. Routers that look at the first
-//! nibble alone take a pseudowire without control word, whose destination address
-//! begins with 4 or 6, for IP, and frames of one flow part ways and overtake one
-//! another (RFC 4928 section 3). Here it is IP if its lengths say so, too, and the
-//! checksum if there is one.
+//! Below an MPLS stack no field names the payload. Routers that look at the first nibble
+//! alone take a pseudowire without control word, whose destination address begins with 4 or
+//! 6, for IP, and frames of one flow part ways and overtake one another (RFC 4928 section
+//! 3). Here it is IP if its lengths say so, too, and the checksum if there is one.
 
 use crate::ip::Protocol;
 use crate::{EtherType, ethernet, ipv4, ipv6, ipv6ext, mpls, vlan};
@@ -53,7 +52,7 @@ impl Mix {
     }
 }
 
-/// The number by which a node shares what is in front, IP or a label stack, among paths of
+/// The number by which a node distributes flows, of IP or a label stack, over paths of
 /// equal cost. Nodes of different seeds share differently: or behind the first one that
 /// halves traffic the second would find all of it on one side.
 #[inline]
@@ -169,12 +168,12 @@ fn labels(mut mix: Mix, packet: &[u8]) -> Option<Mix> {
     Some(mix)
 }
 
-/// True for what has an IPv4 packet's lengths and checksum.
+/// True for octets with an IPv4 packet's lengths and checksum.
 fn is_ip_v4(octets: &[u8]) -> bool {
     ipv4::validate(octets).is_ok_and(|(_, _, len)| fills(len, octets))
 }
 
-/// True for what has an IPv6 packet's length.
+/// True for octets with an IPv6 packet's length.
 fn is_ip_v6(octets: &[u8]) -> bool {
     ipv6::validate(octets).is_ok_and(|(_, len)| fills(len, octets))
 }

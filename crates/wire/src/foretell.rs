@@ -79,7 +79,7 @@ pub fn arrived_v4(header: &mut [u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Zeroes what routers may change in a whole IPv4 header.
+/// Zeroes the fields that routers may change in a whole IPv4 header.
 pub fn muted_v4(header: &mut [u8]) -> Result<(), Malformed> {
     let fixed: &mut [u8; ipv4::Header::LEN] =
         header.first_chunk_mut().ok_or(Malformed::Truncated)?;
@@ -144,7 +144,7 @@ pub fn arrived_v6(headers: &mut [u8]) -> Result<(), Malformed> {
     })
 }
 
-/// Zeroes what routers may change in an IPv6 header and the extension headers in
+/// Zeroes the fields that routers may change in an IPv6 header and the extension headers in
 /// front of AH.
 pub fn muted_v6(headers: &mut [u8]) -> Result<(), Malformed> {
     let fixed: &mut [u8; ipv6::Header::LEN] =
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(arrived("830b00 0a000001 0a020009 00"), Err(Malformed::Length));
     }
 
-    /// An IPv6 header with this next header, and what follows it.
+    /// An IPv6 header with this next header, and these extension headers behind it.
     fn v6(next: &str, extensions: &str) -> Vec<u8> {
         let front = format!("6fb12345 0040 {next} 3f 20010db8000000000000000000000001");
         hex(&format!("{front} 20010db80000000000000000000000fe {extensions}"))

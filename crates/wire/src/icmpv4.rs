@@ -72,7 +72,7 @@ pub enum Repr {
     },
     /// Use another gateway.
     Redirect {
-        /// For what kind of destination.
+        /// Kind of destination: a network or a host, for one class or any.
         code: u8,
         /// The better gateway.
         gateway: Ipv4Addr,

@@ -1,4 +1,4 @@
-//! IPv6 extension headers (RFC 8200 section 4), walked to what they carry.
+//! IPv6 extension headers (RFC 8200 section 4), walked to the upper layer.
 //!
 //! ```text
 //! IPv6 ─▶ hop-by-hop ─▶ routing ─▶ fragment ─▶ destination ─▶ upper layer
@@ -98,8 +98,8 @@ impl fmt::Display for Repr {
 /// End of the walk along the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper {
-    /// The first header that is not stepped over. For a fragment that is not
-    /// the first one, what the datagram's first fragment begins with.
+    /// The first header that is not stepped over. For a fragment that is not the first one,
+    /// the first header in the datagram's first fragment.
     pub protocol: Protocol,
     /// Offset of the upper-layer header, in octets after the IPv6 header.
     pub offset: usize,
@@ -164,7 +164,7 @@ pub fn walk(next: Protocol, payload: &[u8]) -> Result<Upper, Malformed> {
 pub struct UnknownOption {
     /// Offset of its type, in octets after the IPv6 header.
     pub offset: usize,
-    /// Its type, whose two highest bits say what is to be done: not zero.
+    /// Its type, whose two highest bits give the treatment: not zero.
     pub kind: u8,
 }
 
@@ -293,7 +293,7 @@ pub fn front(next: Protocol, payload: &[u8]) -> Result<Front, Malformed> {
     Err(Malformed::HeaderChain)
 }
 
-/// The headers in front of what begins `len` octets after the IPv6 header.
+/// The headers in front of the one that begins `len` octets after the IPv6 header.
 pub fn front_of(next: Protocol, payload: &[u8], len: usize) -> Result<Front, Malformed> {
     let mut front = Front::nothing(next);
     for _ in 0..=MAX_HEADERS {

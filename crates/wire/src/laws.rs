@@ -24,7 +24,7 @@ pub struct Shape<R> {
     pub emit: fn(&R, &mut [u8]),
     /// Makes checksums good again after octets were changed.
     pub repair: fn(&mut [u8]),
-    /// Clears what a `Repr` does not hold: checksums over the payload.
+    /// Clears fields that a `Repr` does not hold: checksums over the payload.
     pub blank: fn(&mut [u8]),
 }
 
@@ -56,7 +56,7 @@ impl<R: PartialEq + Debug + Display> Shape<R> {
         }
     }
 
-    /// Whatever parses means the same after it was written.
+    /// Octets that parse mean the same after they were written.
     pub fn survives(&self, bytes: &[u8]) {
         let mut bytes = bytes.to_vec();
         (self.repair)(&mut bytes);

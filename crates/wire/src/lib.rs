@@ -20,7 +20,7 @@
 //!   `emit` writes zero, and `fill_checksum` makes it good when the payload is
 //!   in place; `checksum_ok` checks one.
 //!
-//! Nothing here panics on what was received, and nothing keeps state.
+//! Nothing here panics on received octets, and nothing keeps state.
 #![forbid(unsafe_code)]
 
 #[macro_use]

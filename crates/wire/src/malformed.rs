@@ -31,7 +31,7 @@ pub enum Malformed {
     SecTagFlags,
     /// SecTAG with E set and C clear, which a SecY must not open (clause 9.5).
     SecTagReserved,
-    /// Short length out of range, or not what the frame holds (clause 9.7).
+    /// Short length out of range, or not that of the frame (clause 9.7).
     SecTagShortLength,
     /// ESP padding is not 1, 2, 3, ... or longer than the packet.
     EspTrailer,
@@ -56,7 +56,7 @@ impl Malformed {
         }
     }
 
-    /// A few words for people.
+    /// Description in a few words.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Truncated => "truncated",

@@ -255,7 +255,7 @@ fn member(bytes: &[u8]) -> Member {
     Member { mi: Mi(mi), mn: u32_at(bytes, 12) }
 }
 
-/// Type, flags and body of a set, and what is behind its padding.
+/// Type, flags and body of a set, and the octets behind its padding.
 type Split<'a> = (u8, u16, &'a [u8], &'a [u8]);
 
 fn split(bytes: &[u8]) -> Result<Split<'_>, Malformed> {

@@ -40,7 +40,7 @@ pub const HOP_LIMIT: u8 = 1;
 /// The hop-by-hop header in front of every message, ICMPv6 behind it (RFC 2711).
 pub const ROUTER_ALERT: [u8; 8] = [58, 0, 5, 2, 0, 0, 1, 0];
 
-/// The view of what all messages but reports of version 2 begin with.
+/// The view of the header that all messages but reports of version 2 share.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Header {

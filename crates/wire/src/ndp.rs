@@ -33,7 +33,7 @@ const MTU: u8 = 5;
 /// The type of a neighbour advertisement.
 pub const ADVERTISEMENT: u8 = 136;
 
-/// The view of what all messages begin with.
+/// The view of the header that all messages share.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Header {
@@ -125,7 +125,7 @@ pub enum Repr {
         router: bool,
         /// This answers a solicitation.
         solicited: bool,
-        /// Replace what is cached.
+        /// Replace the cached address.
         override_cache: bool,
         /// The target's link-layer address.
         target_link: Option<MacAddr>,

@@ -7,7 +7,7 @@
 //! +-+--+--+---+-+-+--+-+-+--------+-------------+  SC is 1  |
 //! ```
 //! Secure data and ICV follow. The MAC layer below pads short frames after the
-//! ICV, so the short length SL is what says where the ICV ends.
+//! ICV, so the short length SL tells the end of the ICV.
 
 use crate::Malformed;
 use ferrule_base::MacAddr;
@@ -333,7 +333,7 @@ fn channel(tci: u8, rest: &[u8]) -> Result<(Channel, &[u8]), Malformed> {
     Ok((channel, rest))
 }
 
-/// Secure data and ICV: exactly what a short length says, or else all.
+/// Secure data and ICV: exactly as many octets as a short length says, or else all.
 #[inline]
 fn secured(short_len: u8, rest: &[u8]) -> Result<&[u8], Malformed> {
     let short = usize::from(short_len);

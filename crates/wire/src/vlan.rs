@@ -50,7 +50,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Octets of a tag, and what it adds to a frame.
+    /// Octets of a tag, which a frame grows by.
     pub const LEN: usize = 4;
 
     /// The VLAN identifier, reserved 4095 included.
@@ -84,7 +84,7 @@ pub const fn tci(priority: TrafficClass, drop_eligible: bool, vid: Vid) -> u16 {
     (priority.get() as u16) << 13 | (drop_eligible as u16) << 12 | vid.0
 }
 
-/// A VLAN tag and the type of what follows.
+/// A VLAN tag and the type of the header behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Repr {
     /// Priority code point.

@@ -15,7 +15,7 @@ use ferrule_wire::ethernet;
 use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Mi, Repr};
 use zeroize::Zeroizing;
 
-/// A CAK and what follows from it.
+/// A CAK and the keys derived from it.
 #[derive(Clone, Debug)]
 pub struct Keys {
     cak: Secret,

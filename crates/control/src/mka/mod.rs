@@ -7,13 +7,13 @@
 //!   time ────────▶ └─────┘ ─▶ News                         for people
 //! ```
 //!
-//! Every station says every two seconds which others it heard. The one of best priority makes
-//! a SAK and hands it out under the KEK; each says when it receives with it, and when all do,
-//! all transmit with it. A station announces only what its SecY has done. So nothing is lost
-//! when a SAK follows another.
+//! Every station tells every two seconds the others that it heard. The one of best priority
+//! makes a SAK and hands it out under the KEK; each tells when it receives with it, and when
+//! all do, all transmit with it. A station announces only steps that its SecY has done. So
+//! nothing is lost when a SAK follows another.
 //!
-//! The files: `actor` one CAK and its peers; `sak` SAKs in use; `keys` what follows from a CAK;
-//! `exchange` messages in and out; `xpn` salt and SSCIs; `view` what people see.
+//! The files: `actor` one CAK and its peers; `sak` SAKs in use; `keys` the keys derived from a
+//! CAK; `exchange` messages in and out; `xpn` salt and SSCIs; `view` the state for display.
 //!
 //! Not here: group CAKs (Distributed CAK), announcements, so that a key server does not know
 //! which suites its peers have.
@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use xpn::Sscis;
 
-/// Events that wait at most for people who do not take them.
+/// News that wait at most if they are not fetched.
 const NEWS_MAX: usize = 256;
 
 /// An order that was given.
@@ -84,7 +84,8 @@ pub struct Kay {
     /// Last key number of each key server, the latest server last: no SAK is installed twice.
     distributed: VecDeque<KeyId>,
     server: Option<Sci>,
-    /// A new SAK is wanted: people asked for it, or one that was made was refused here.
+    /// A new SAK is wanted: an operator asked for it, or one that was made was refused
+    /// here.
     rekey: bool,
     /// The SecY refused one: no other before this time.
     refused_until: Instant,
@@ -146,7 +147,7 @@ impl Kay {
     }
 
     /// Participants, if CAKs or live peers are others than at the last call. A SecY that lets
-    /// new messages of these peers pass whatever else comes keeps a flood from ending a session.
+    /// new messages of these peers pass in any case keeps a flood from ending a session.
     pub fn poll_participants(&mut self) -> Option<Vec<Participant>> {
         let mut told = mem::replace(&mut self.is_told, true);
         self.actors.iter_mut().for_each(|actor| told &= mem::replace(&mut actor.is_told, true));
@@ -362,7 +363,7 @@ impl Kay {
         })
     }
 
-    /// Does what follows from anything that changed.
+    /// Draws the consequences of any change.
     fn go_on(&mut self, now: Instant) {
         self.follow_channels(now);
         match self.principal() {
@@ -401,7 +402,7 @@ impl Kay {
 
     /// The SecY receives from all live peers. Of one that was lost the channel goes with the
     /// SAKs that it had: were it given up before and opened again, its window would be new, and
-    /// what was recorded of it would pass.
+    /// recorded frames of it would pass.
     fn follow_channels(&mut self, now: Instant) {
         if now < self.refused_until {
             return;

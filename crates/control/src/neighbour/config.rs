@@ -26,7 +26,7 @@ pub const STALE: Duration = Duration::from_secs(5);
 /// Time until a next hop that a configuration names is asked for again, or a neighbour that the
 /// data path refused may be.
 pub const AGAIN: Duration = Duration::from_secs(5);
-/// Between two refusals of the data path of which people are told.
+/// Between two news of refusals of the data path.
 pub const REFUSAL_TOLD: Duration = Duration::from_secs(10);
 /// Times an address is announced (RFC 5227 section 1.1, ANNOUNCE_NUM).
 pub const ANNOUNCES: u8 = 2;

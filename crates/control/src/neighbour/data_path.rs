@@ -1,4 +1,5 @@
-//! The neighbours as the data path has them, and orders that make it have what is believed.
+//! The neighbours as the data path has them, and orders that make them agree with the
+//! core's.
 //!
 //! ```text
 //!   something changed ─▶ queue ── poll_order: Set or Remove, as it is by then ─▶ under way
@@ -6,8 +7,8 @@
 //!                          └──────── changed meanwhile ◀── answer: has, or has not ┘
 //! ```
 //!
-//! Of one neighbour one order is under way, so an answer says what the data path has, in whatever
-//! order answers come. There are no more orders than neighbours, however often one moves.
+//! Of one neighbour one order is under way, so an answer tells the data path's state, even if
+//! answers come out of order. There are no more orders than neighbours, however often one moves.
 
 use super::event::Order;
 use super::state::Key;

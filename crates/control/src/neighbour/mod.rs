@@ -312,7 +312,7 @@ impl Discovery {
         if state.mac().is_some() {
             self.data_path.change(key);
         }
-        // Packets may wait for what does not come any more.
+        // Packets may wait for an answer that does not come any more.
         if !is_settled {
             self.unreachable(key);
         }

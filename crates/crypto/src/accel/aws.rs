@@ -24,7 +24,7 @@ pub enum Aead {
     ChaCha20Poly1305,
 }
 
-/// An expanded key, on the library's heap, which wipes what it frees.
+/// An expanded key, on the library's heap, which wipes memory that it frees.
 pub struct Context(NonNull<sys::EVP_AEAD_CTX>);
 
 // SAFETY: the context has one owner, and no part of it belongs to a thread.

@@ -58,7 +58,7 @@ impl Order {
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("popcnt")
         {
-            // SAFETY: the machine has what it is made of.
+            // SAFETY: the machine has the instructions of `by_bits`.
             return unsafe { Self::by_bits(sorts, set) };
         }
         Self::one_by_one(sorts, set)
@@ -179,7 +179,7 @@ static NUMBERS: [u8; BATCH] = {
     numbers
 };
 
-/// An octet for each job; and more, for what is stored behind the last.
+/// An octet for each job; and more, for stores beyond the last.
 #[repr(align(64))]
 struct Octets([u8; BATCH + WIDTH]);
 

@@ -1,7 +1,7 @@
 //! aws-lc: the fastest code that there is for one packet at a time.
 //!
-//! An AEAD's context lives on the library's heap, which wipes what it frees.
-//! Nothing is allocated per packet.
+//! An AEAD's context lives on the library's heap, which wipes memory that it frees. Nothing
+//! is allocated per packet.
 //!
 //! A cipher with HMAC is RustCrypto's here too. AES-CBC through aws-lc-rs's safe
 //! interface it copies 1232 octets of hash context per packet and keeps 2248

@@ -38,7 +38,7 @@ fn one_piece(
     tag: impl FnOnce(&[u8], &mut [u8; ICV]) -> Verdict,
 ) -> Option<Verdict> {
     let (front, rest) = buf.split_at_mut_checked(text.start as usize)?;
-    // Nothing is encrypted: whatever is not additional data would go unprotected.
+    // Nothing is encrypted: octets outside the additional data would go unprotected.
     let place: &mut [u8; ICV] = rest.first_chunk_mut().filter(|_| text.len == 0)?;
     match *ad {
         Ad::Span(span) => Some(tag(front.get(span.range())?, place)),

@@ -211,8 +211,8 @@ impl Key {
         self.0.run(op, nonce, ad, text, buf)
     }
 
-    /// Asks the processor for what a text of so many octets will need of the key, where
-    /// that is known.
+    /// Asks the processor for the part of the key that a text of so many octets will need,
+    /// where that is known.
     #[inline]
     pub fn prefetch(&self, text: usize) {
         match &self.0 {

@@ -1,12 +1,12 @@
-//! A job's buffer cut into what the cipher needs, each bound checked once.
+//! A job's buffer cut into the cipher's inputs, each bound checked once.
 //!
 //! ```text
 //!   AEAD   … [ AD ] … [ text ][ ICV ] …     AD anywhere in front of the text
 //!   pair   … [ AD ][ IV | blocks ][ ICV ] … AD and text in one piece
 //! ```
 //!
-//! Spans come from received packets: whatever does not fit gives nothing, and
-//! the job fails.
+//! Spans come from received packets: one that does not fit gives nothing, and the job
+//! fails.
 
 use crate::job::{Ad, Span};
 

@@ -1,5 +1,5 @@
-//! Jobs beside their packets: every backend does with them, in whatever order, what
-//! RustCrypto's does with one after the other.
+//! Jobs beside their packets: every backend does with them, in any order, what RustCrypto's
+//! does with one after the other.
 
 use crate::packet::{Packet, counting_spec, spec, text_len};
 use ferrule_base::{Instant, Rng};

@@ -14,8 +14,8 @@ const NIL: u32 = u32::MAX;
 pub(super) type Kept<B> = Job<Option<B>>;
 
 struct Slot<B> {
-    /// Counts up whenever the slot is taken, so that what comes back twice, or
-    /// out of an earlier life, finds nothing.
+    /// Counts up whenever the slot is taken, so that a job that comes back twice, or out of
+    /// an earlier life, finds nothing.
     life: u32,
     job: Option<Kept<B>>,
     since: Instant,

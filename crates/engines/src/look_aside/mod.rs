@@ -97,7 +97,7 @@ pub type Spares<B> = Box<dyn FnMut() -> Option<B> + Send>;
 struct Counts {
     /// Jobs taken.
     submitted: u64,
-    /// Jobs that the device did, whatever it found.
+    /// Jobs that the device did, with any result.
     completed: u64,
     /// Times that the doorbell rang.
     batches: u64,
@@ -136,7 +136,7 @@ pub struct LookAside<B, D> {
     keys: Keys,
     /// Commands for which the device had no room, in order: see [`Owed`].
     owed: Owed,
-    /// Does what the device does not, where that is configured.
+    /// Does jobs that the device does not, where that is configured.
     software: Software,
     flying: Flying<B>,
     waiting: VecDeque<Request<B>>,
@@ -224,7 +224,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         !self.device.is_alive() || owed || self.flying.oldest().is_some_and(late)
     }
 
-    /// Tells the device what it is owed, as far as it has room. True: all of it.
+    /// Passes owed commands to the device, as far as it has room. True: all of them.
     fn settle(&mut self, now: Instant) -> bool {
         while let Some(command) = self.owed.next() {
             if let Err(command) = self.device.command(command) {
@@ -334,7 +334,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         }
     }
 
-    /// Takes what the device completed.
+    /// Takes the requests that the device completed.
     fn receive(&mut self, now: Instant) {
         loop {
             let mut done = Requests::new();

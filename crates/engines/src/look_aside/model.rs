@@ -63,7 +63,7 @@ impl Speed {
     }
 }
 
-/// A request, and when it is ready for what comes next.
+/// A request, and the time at which it is ready for the next step.
 struct Waiting<B> {
     ready_ps: u64,
     request: Request<B>,

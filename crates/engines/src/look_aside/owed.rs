@@ -5,8 +5,8 @@
 //!   owed        │ (what the device has in slot 3: retire 3) │ install 3, the last
 //! ```
 //!
-//! A key that is retired before the device heard of it is not mentioned at all. So
-//! however long a device is full, what is owed is bounded by the keys there are.
+//! A key that is retired before the device heard of it is not mentioned at all. So however
+//! long a device is full, the commands owed are bounded by the number of keys.
 
 use super::Command;
 use ferrule_base::Instant;

@@ -42,7 +42,7 @@ const END_WAIT: Duration = Duration::from_millis(50);
 /// Interval at which a host that sleeps looks for completions.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// Makes what the thread runs, for each of its lives.
+/// Makes the thread's cipher, for each of its lives.
 pub type MakeCipher<B> = Box<dyn FnMut() -> Box<dyn Cipher<B>> + Send>;
 
 /// Says where the thread runs: called in it when it begins.

@@ -1,8 +1,8 @@
 //! Key stream for AES-GCM, made ahead packet by packet.
 //!
-//! GCM begins every packet with a counter of its own, so what is made ahead is,
-//! for each coming packet number, E(J0) for the tag and the first blocks of key
-//! stream. Of longer packets the rest is fetched exactly.
+//! GCM begins every packet with a counter of its own, so for each coming packet number
+//! E(J0) for the tag and the first blocks of key stream are made ahead. Of longer packets
+//! the rest is fetched exactly.
 //!
 //! ```text
 //!   number    … │ 41 │ 42 │ 43 │ 44 │ 45 │ 46 │ 47 │ 48 │ 49 │ …
@@ -12,11 +12,11 @@
 //!               low ───────▶ deep                          next
 //! ```
 //!
-//! The number of blocks follows the traffic, in two ways: all packets get what three
-//! quarters of the packets need at least, and the nearest quarter of them what three
-//! quarters need at most. So neither a burst of short packets after some long ones nor a
-//! long packet after many short ones waits; and the token is never idle while there is room
-//! to make the near ones longer.
+//! The number of blocks follows the traffic, in two ways: every packet gets the blocks that
+//! suffice for three quarters of the packets at least, and the nearest quarter of them
+//! those that suffice at most. So neither a burst of short packets after some long ones nor
+//! a long packet after many short ones waits; and the token is never idle while there is
+//! room to make the near ones longer.
 //!
 //! `low` is one above the highest *authentic* number. Nothing but an authentic
 //! packet moves it, and `next` never runs further from it than there is room: a
@@ -28,14 +28,14 @@ use super::pages::{Chain, Pages};
 use super::vault::{Block, Vault};
 use std::collections::VecDeque;
 
-/// Packets that are made ahead at most, whatever the room.
+/// Packets that are made ahead at most, even if there is room.
 pub const PACKETS_MAX: usize = 1 << 16;
 
 /// The part of the packets made ahead that is made long: one in so many, the
 /// nearest.
 const NEAR_SHARE: u64 = 4;
 
-/// Near runs have so many blocks at least, whatever came so far: with E(J0) a page,
+/// Near runs have so many blocks at least, even after shorter packets: with E(J0) a page,
 /// and enough for a packet of 112 octets after some that were next to empty.
 const SHORT: u16 = 7;
 
@@ -52,7 +52,7 @@ struct Run {
     chain: Chain,
     /// E(J0) and the key stream behind it, so far.
     here: u16,
-    /// The same with what is on its way.
+    /// The same with blocks on their way.
     asked: u16,
     /// Used, given up, or passed over.
     gone: bool,
@@ -234,7 +234,7 @@ impl Ahead {
         fits.then_some((next, least))
     }
 
-    /// Makes what comes next, no more than so many blocks of it.
+    /// Makes the next run, no more than so many blocks of it.
     pub fn make(&mut self, most: usize) -> Option<Make> {
         if most == 0 || !self.wants() {
             return None;
@@ -286,8 +286,8 @@ impl Ahead {
         }
     }
 
-    /// An authentic packet of so many blocks of text had this number: its run is
-    /// wiped, what lies above is made next, and the depth follows.
+    /// An authentic packet of so many blocks of text had this number: its run is wiped,
+    /// runs above it are made next, and the depth follows.
     pub fn used(&mut self, number: u64, text: usize) {
         let had = self.run(number).map_or(0, |run| run.here.saturating_sub(1));
         self.give_up(number);
@@ -314,7 +314,7 @@ impl Ahead {
         self.filling = false;
     }
 
-    /// Gives up what lies too far behind.
+    /// Gives up runs that lie too far behind.
     fn forget(&mut self) {
         let keep = self.low.saturating_sub(self.behind);
         if keep >= self.next() {

@@ -9,18 +9,16 @@
 //!   rings below half ─────┘ what comes next         └─▶ rings
 //! ```
 //!
-//! One exchange is under way at a time, for one key. It has what packets wait for
-//! first, then E(J0) of unexpected packets, then what comes next; so a token that
-//! is slow is never idle while a ring has room, and never works ahead while a
-//! packet waits.
+//! One exchange is under way at a time, for one key. It has the blocks that packets wait
+//! for first, then E(J0) of unexpected packets, then blocks made ahead; so a token that is
+//! slow is never idle while a ring has room, and never works ahead while a packet waits.
 //!
-//! *Forged packets.* What may be forged gets one block in the first place, half of
-//! the places to wait, half of an exchange, and every other exchange where anything
-//! else has a use for one. It neither wakes an SA nor keeps it awake.
+//! *Forged packets.* A packet that may be forged gets one block in the first place; such
+//! packets get half of the places to wait, half of an exchange, and every other exchange
+//! where anything else has a use for one. They neither wake an SA nor keep it awake.
 //!
-//! *Failure.* An exchange that the token refuses fails its packets, and that SA asks
-//! again after a pause. No packet waits longer than two seconds, whatever the reason;
-//! nothing of one that failed leaves.
+//! *Failure.* An exchange that the token refuses fails its packets, and that SA asks again
+//! after a pause. No packet waits longer than two seconds; no octet of a failed one leaves.
 //!
 //! Bounds: [`WAITS_MAX`] packets wait, [`SAS_MAX`] SAs, an exchange as large as
 //! the token's. A packet that finds no room stays pending, as with every engine.
@@ -180,8 +178,8 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         self.sas.get(key.slot as usize)?.sa.as_ref().map(Sa::ahead)
     }
 
-    /// Works on: takes what the token has done, and gives it what is to be done.
-    /// `submit` and `collect` do so as well.
+    /// Works on: takes the token's results, and gives it the next exchange. `submit` and
+    /// `collect` do so as well.
     pub fn pump(&mut self, now: Instant) {
         self.now = now;
         while let Some(exchange) = self.line.end(now) {
@@ -305,7 +303,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         self.again = Some(self.again.map_or(at, |known| known.min(at)));
     }
 
-    /// Fails what has waited too long.
+    /// Fails packets that have waited too long.
     fn fail_waits(&mut self) {
         for index in 0..self.waits.len() {
             let Some(place) = self.waits.get_mut(index) else { break };

@@ -162,7 +162,7 @@ impl Gcm {
         true
     }
 
-    /// Takes the packet on with what is there.
+    /// Takes the packet on with the key stream that is there.
     pub fn step<B: AsMut<[u8]>>(&mut self, wait: &mut Wait<B>) -> Step {
         if self.hash.is_none() {
             return Step::Coming;
@@ -203,7 +203,7 @@ impl Gcm {
         None
     }
 
-    /// E(J0) has come: is the packet authentic? What is ours is.
+    /// E(J0) has come: is the packet authentic? An outbound one is.
     fn prove<B: AsMut<[u8]>>(&self, wait: &mut Wait<B>, j0: &Block) -> bool {
         if !wait.proven {
             let (Some(hash), Some((ad, text, icv))) = (&self.hash, parts::aead(&mut wait.job))

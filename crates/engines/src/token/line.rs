@@ -59,7 +59,7 @@ impl Exchange {
         };
     }
 
-    /// Wipes what it brought.
+    /// Wipes the blocks that it brought.
     pub fn wipe(&mut self) {
         if let Some(blocks) = self.blocks.get_mut(..self.used) {
             blocks.as_flattened_mut().zeroize();
@@ -86,7 +86,7 @@ pub trait Line: Send {
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
-/// A token in virtual time: exchanges take what the profile says.
+/// A token in virtual time: exchanges take the profile's time.
 pub struct Virtual<P> {
     provider: P,
     profile: TokenProfile,

@@ -6,8 +6,8 @@
 //!          ◀─ rtrb: exchange ───────────────            exchange at a time)
 //! ```
 //!
-//! A profile slows the token down to what it says: the time of an exchange is the
-//! profile's, or the token's own where that is longer.
+//! A profile slows the token down: the time of an exchange is the profile's, or the token's
+//! own where that is longer.
 
 use super::line::{Exchange, Line};
 use super::profile::TokenProfile;

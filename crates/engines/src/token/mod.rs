@@ -19,10 +19,10 @@
 //!   for AES-GCM, whose counter begins anew in every packet.
 //! * [`engine`] the engine: an [`Engine`](ferrule_crypto::Engine) like any other.
 //!
-//! Modes: *standard* is AES-GCM that no peer can tell from any other, for MACsec
-//! and ESP (RFC 4106, RFC 8750); *study* is AES-CTR with a keyed hash as a study
-//! had it, for the laboratory alone. In both a packet is delivered only after its
-//! ICV was found right, and only an authentic packet moves what is made ahead.
+//! Modes: *standard* is AES-GCM that no peer can tell from any other, for MACsec and ESP
+//! (RFC 4106, RFC 8750); *study* is AES-CTR with a keyed hash as a study had it, for the
+//! laboratory alone. In both a packet is delivered only after its ICV was found right, and
+//! only an authentic packet moves the window of key stream made ahead.
 //!
 //! # In virtual time
 //!

@@ -5,8 +5,8 @@
 //!   free pages          [ 0 … 0 ] ─▶ [ 0 … 0 ] ─▶ …       all zeros
 //! ```
 //!
-//! A packet's key stream grows page by page, and goes back at once when it is used:
-//! what is free is zeros.
+//! A packet's key stream grows page by page, and goes back at once when it is used: free
+//! pages are zeros.
 
 use super::vault::{Block, Vault};
 use zeroize::Zeroize;

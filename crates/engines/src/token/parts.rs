@@ -1,4 +1,4 @@
-//! A job's buffer cut into what the modes need, each bound checked once; the two
+//! A job's buffer cut into the parts that the modes need, each bound checked once; the two
 //! kinds of ICV; and key stream on text.
 
 use super::vault::{BLOCK, Block};

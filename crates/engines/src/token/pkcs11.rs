@@ -63,8 +63,8 @@ impl Module {
 
 /// The functions of a module that is loaded already.
 fn function_list(path: &Path) -> Result<sys::CK_FUNCTION_LIST, String> {
-    // SAFETY: the library is a PKCS#11 module, which is loaded a second time here:
-    // nothing of it is run but what the first time did.
+    // SAFETY: the library is a PKCS#11 module, which is loaded a second time here: nothing
+    // of it is run that the first time did not run.
     let library = unsafe { sys::Pkcs11::new(path) }.map_err(|e| e.to_string())?;
     let mut list = std::ptr::null_mut();
     if library.C_GetFunctionList.is_err() {
@@ -182,7 +182,7 @@ impl Pkcs11Token {
         self.open(key, &label, aes)
     }
 
-    /// A key's session, after what a call in it gave.
+    /// A key's session, after the result of a call in it.
     fn after(&mut self, key: u32, done: Result<(), TokenError>) -> Result<(), TokenError> {
         if done.is_err()
             && let Some(open) = self.open.get_mut(&key)
@@ -192,7 +192,7 @@ impl Pkcs11Token {
         done
     }
 
-    /// Says what is wrong with a key that is not as long as it has to be.
+    /// The error of a key that is not as long as it has to be.
     pub(super) fn fits(label: &str, has: usize, aes: Aes) -> Result<(), TokenError> {
         match aes.key_len() == has {
             true => Ok(()),
@@ -286,7 +286,7 @@ impl Open {
     ) -> Result<(), TokenError> {
         let init = list.C_EncryptInit;
         let init = init.ok_or_else(|| TokenError::Call("C_EncryptInit", MISSING.into()))?;
-        // SAFETY: session and key are open handles; the mechanism and what it
+        // SAFETY: session and key are open handles; the mechanism and the data that it
         // points to live until the call returns.
         check("C_EncryptInit", unsafe { init(self.session.handle(), mechanism, self.key.handle()) })
     }

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
 
-/// Octets of one exchange at most, whatever the profile. More at a time makes
-/// modules slower, not faster.
+/// Octets of one exchange at most, in any profile. More at a time makes modules slower, not
+/// faster.
 pub const EXCHANGE_MAX: usize = 64 << 10;
 
 /// The shipped profiles, by name.

@@ -31,7 +31,7 @@ pub enum TokenError {
     Pin(String),
     /// Its key may not be used so, or could be read from it.
     Unfit(String, &'static str),
-    /// A call failed: its name, and what it returned.
+    /// A call failed: its name, and the value returned.
     Call(&'static str, String),
     /// No such token, or no such module.
     NoToken(String),

@@ -283,7 +283,7 @@ impl Pkcs11Token {
         Err(TokenError::Unfit(label.into(), "could be read from it"))
     }
 
-    /// A new key stays only if it is what it should be.
+    /// A new key stays only if it is as it should be.
     fn keep(
         &mut self,
         made: ObjectHandle,

@@ -8,12 +8,11 @@
 //!        slot of a block = its counter mod size, tagged with the counter
 //! ```
 //!
-//! `low` is one above the highest counter that an *authentic* packet used (of
-//! our own packets all are), `next` the first block that is not made yet. Blocks
-//! are made in order. Those of lost packets stay until the ring comes round (and at
-//! least as long as they lie within `behind`), so a late packet finds its own, if
-//! they are still there: a tag says what a slot
-//! holds, and pointers are counters, which never wrap.
+//! `low` is one above the highest counter that an *authentic* packet used (of our own
+//! packets all are), `next` the first block that is not made yet. Blocks are made in order.
+//! Those of lost packets stay until the ring comes round (and at least as long as they lie
+//! within `behind`), so a late packet finds its own, if they are still there: a tag names
+//! the counter of a slot's block, and pointers are counters, which never wrap.
 //!
 //! Watermarks, for exchanges that bring `exchange` blocks: making starts when half of the
 //! ring is empty, and stops when there is no room for another exchange. The study calls the
@@ -172,8 +171,8 @@ impl Ring {
         coming
     }
 
-    /// An authentic packet used these counters: its blocks are wiped, and what
-    /// comes next is what lies above. Below, packets may still come late.
+    /// An authentic packet used these counters: its blocks are wiped, and the blocks above
+    /// are next. Below, packets may still come late.
     pub fn used(&mut self, counters: Range<u128>) {
         let count = counters.end.saturating_sub(counters.start).min(self.size().into());
         for counter in counters.start..counters.start + count {
@@ -206,7 +205,7 @@ impl Ring {
         &self.blocks
     }
 
-    /// Counters that may be made now without taking the place of what is kept.
+    /// Counters that may be made now without taking the place of blocks that are kept.
     fn window(&self) -> Range<u128> {
         let from = self.low.saturating_sub(self.behind.into());
         from..from + u128::from(self.size())

@@ -1,4 +1,4 @@
-//! One SA on the token: its mode, and what it wants from the next exchange.
+//! One SA on the token: its mode, and its share of the next exchange.
 
 use super::ahead::Ahead;
 use super::gcm::Gcm;
@@ -215,7 +215,7 @@ impl Sa {
         matches!(&self.mode, Mode::Gcm(gcm) if !self.retired && !gcm.probes.is_empty())
     }
 
-    /// Wipes what was made for a peer that is silent.
+    /// Wipes key stream made for a peer that is silent.
     pub fn sleep(&mut self) {
         self.asleep = true;
         match &mut self.mode {

@@ -113,7 +113,7 @@ impl Study {
         self.step(wait)
     }
 
-    /// Takes the packet on with what is there.
+    /// Takes the packet on with the key stream that is there.
     pub fn step<B: AsMut<[u8]>>(&mut self, wait: &mut Wait<B>) -> Step {
         let Some(at) = wait.at else { return Step::Done(Verdict::Failed) };
         let from = at + u128::from(wait.done);

@@ -53,7 +53,7 @@ impl<B: AsMut<[u8]>> Wait<B> {
         Self { job, sa, since, at: None, proven, j0, done: 0, need, asked, counted }
     }
 
-    /// The job, with what became of it.
+    /// The job, with its result.
     pub fn into_job(mut self, verdict: Verdict) -> Job<B> {
         self.job.verdict = verdict;
         self.job

@@ -1,5 +1,5 @@
-//! Threads that die and hang under load: every job comes back once, what was
-//! sealed is what software seals, what was not is never called done.
+//! Threads that die and hang under load: every job comes back once, a sealed packet equals
+//! that of software, a job that failed is never called done.
 
 use crate::rig::{Buffer, GCM, PATIENT, Rig, rig, rig_with, seal, spec};
 use ferrule_base::{Duration, Instant};
@@ -11,7 +11,7 @@ use ferrule_engines::look_aside::{
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-/// Each way to be configured: copies, and what is done on failure.
+/// Each way to be configured: copies, and the handling of failures.
 const WAYS: [(usize, Otherwise); 6] = [
     (0, Otherwise::Software),
     (0, Otherwise::Drop),
@@ -21,8 +21,8 @@ const WAYS: [(usize, Otherwise); 6] = [
     (4, Otherwise::Drop),
 ];
 
-/// Submits 200 jobs, which a far end that fails after 50 does not survive, and
-/// returns what came back.
+/// Submits 200 jobs, which a far end that fails after 50 does not survive, and returns the
+/// jobs that came back.
 fn through_a_failure(rig: &mut Rig, key: KeyId, from: u64) -> Vec<Job<Buffer>> {
     rig.hand.fails_after.store(50, Ordering::SeqCst);
     let (mut back, mut sent) = (Vec::new(), 0);
@@ -43,7 +43,7 @@ fn through_a_failure(rig: &mut Rig, key: KeyId, from: u64) -> Vec<Job<Buffer>> {
     back
 }
 
-/// Every job that is done is what software makes of it; how many are not.
+/// Checks every finished job against software; returns the number of the others.
 fn not_done(rig: &Rig, back: &[Job<Buffer>], here: KeyId) -> usize {
     let done = back.iter().filter(|job| job.verdict == Verdict::Done);
     let checked = done.map(|job| {

@@ -80,7 +80,7 @@ impl Cipher<Buffer> for Held {
     }
 }
 
-/// A host, what its far end is told by, and the time that it is told.
+/// A host, the controls of its far end, and the time that it is given.
 pub struct Rig {
     pub host: Host,
     pub hand: Arc<Hand>,

@@ -6,7 +6,7 @@ use crate::places::{MODEL, PLACES, Place};
 use ferrule_base::{DropReason, Rng};
 use std::collections::HashSet;
 
-/// Frames on the wire, and what arrived by number.
+/// Frames on the wire, and payloads that arrived by number.
 type Crossed = (Vec<Vec<u8>>, Vec<(u32, Vec<u8>)>);
 
 #[test]
@@ -67,7 +67,7 @@ fn order_is_kept_with_a_full_queue() {
             let tables = format!(
                 "[look-aside]\ndepth = 64\nbatch = 8\ndeadline-ms = 60000\non-full = \"{on_full}\"\n"
             );
-            // A model that is slower than what comes: its queue is full all the time.
+            // A model that is slower than the traffic: its queue is full all the time.
             let place = Place { tables: tables.leak(), ..MODEL };
             let mut pair = Pair::new(way, &place);
             let mut number = 0;

@@ -1,5 +1,5 @@
-//! Two secured nodes with a host each; the test carries, and keeps, what passes
-//! on the wire between them.
+//! Two secured nodes with a host each; the test carries, and keeps, the frames between
+//! them.
 
 use crate::net::{Host, Net, ethernet, mac, udp4};
 use crate::places::Place;
@@ -146,7 +146,7 @@ impl Pair {
         self.a.send(&frame);
     }
 
-    /// Carries what is on the wire until nothing moves.
+    /// Carries frames until nothing moves.
     pub fn settle(&mut self) {
         loop {
             self.net.settle();

@@ -3,8 +3,8 @@
 
 use super::Packet;
 
-/// Entries of a table that stay in the second-level cache with what they lead to: of a
-/// smaller table none is asked for ahead, which would cost more than it gains.
+/// Entries of a table that stay in the second-level cache with the data that they lead to:
+/// of a smaller table none is asked for ahead, which would cost more than it gains.
 pub const NEAR_MAX: usize = 2048;
 
 /// Packets between asking for the octets of one and reading them, in a loop over a batch: so
@@ -22,7 +22,7 @@ impl Packet {
         prefetch_line(front);
     }
 
-    /// Asks for the cache line of what the stages know of it, without reading it. A hint.
+    /// Asks for the cache line of the metadata, without reading it. A hint.
     #[inline(always)]
     pub fn prefetch_meta(&self) {
         prefetch_line(self.0.as_ptr());

@@ -351,9 +351,9 @@ fn verifies(frame: &[u8], at: &Transport) -> bool {
     header && at.pseudo(frame, packet.len()).with(packet).is_good()
 }
 
-/// Makes the first frame of a group the head of a super-frame, which the payloads of
-/// the others follow. Returns where those begin, and the description. Nothing for what
-/// is no segment.
+/// Makes the first frame of a group the head of a super-frame, which the payloads of the
+/// others follow. Returns the offset of those, and the description. Nothing for a frame
+/// that is no segment.
 pub(crate) fn join(batch: &mut [Packet], group: Group<'_>) -> Option<(usize, VnetHeader)> {
     let (mut payloads, mut pushes) = (0, false);
     for at in group {

@@ -115,7 +115,7 @@ fn counts(frames: &[Vec<u8>]) -> Vec<usize> {
     coalescer.groups().map(Iterator::count).collect()
 }
 
-/// Cuts a super-frame as the port does with what it reads.
+/// Cuts a super-frame as the port does with frames that it reads.
 fn cut((vnet, frame): &(VnetHeader, Vec<u8>)) -> Vec<Vec<u8>> {
     if !vnet.is_super_frame() {
         return vec![frame.clone()];

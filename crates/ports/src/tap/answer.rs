@@ -56,7 +56,7 @@ fn solicitation(tun: TunAddresses, frame: &mut [u8]) -> bool {
     frame[6..12].copy_from_slice(&tun.host.0);
     frame.copy_within(62..78, 22);
     frame[38..54].copy_from_slice(&asker);
-    // Solicited, and takes the place of what was known.
+    // Solicited, and replaces the cached address.
     frame[54..62].copy_from_slice(&[ADVERTISEMENT, 0, 0, 0, 0x60, 0, 0, 0]);
     frame[78..80].copy_from_slice(&[2, 1]);
     frame[80..86].copy_from_slice(&tun.host.0);

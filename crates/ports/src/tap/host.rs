@@ -39,8 +39,8 @@ pub struct HostSide {
 }
 
 impl HostSide {
-    /// Sets MTU, addresses and routes, and takes the interface up. The error says what
-    /// to type where this process may not.
+    /// Sets MTU, addresses and routes, and takes the interface up. The error names the
+    /// commands to type where this process may not.
     pub fn set(&self, name: &str) -> Result<(), OpenError> {
         if self.addresses.is_empty() {
             return Ok(());

@@ -37,6 +37,6 @@ use ferrule_base::MacAddr;
 pub struct TunAddresses {
     /// The node's port.
     pub node: MacAddr,
-    /// Whatever is behind the TUN.
+    /// The host behind the TUN.
     pub host: MacAddr,
 }

@@ -97,7 +97,7 @@ impl TapOpened {
     }
 }
 
-/// True if the interface of this file exists, in whatever network namespace.
+/// True if the interface of this file exists, in any network namespace.
 pub(crate) fn has_interface(file: &OwnedFd) -> bool {
     // SAFETY: all zeros are a valid ifreq.
     let mut r: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -105,7 +105,7 @@ pub(crate) fn has_interface(file: &OwnedFd) -> bool {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF, &raw mut r) }).is_ok()
 }
 
-/// Tells the kernel what it may leave to us: as much as it knows of.
+/// Tells the kernel the offloads that it may leave to the port: as many as it knows of.
 fn set_offloads(fd: &OwnedFd, supers: bool) -> io::Result<()> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     let wishes: &[u32] = if supers { &[tcp | TUN_F_USO, tcp] } else { &[TUN_F_CSUM] };

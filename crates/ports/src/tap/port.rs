@@ -62,8 +62,8 @@ impl TapPort {
         })
     }
 
-    /// Reads one frame into the packet, what does not fit there into the segmenter's
-    /// place behind it; an error when there is none.
+    /// Reads one frame into the packet, the octets that do not fit there into the
+    /// segmenter's place behind it; an error when there is none.
     fn read(&mut self, packet: &mut Packet) -> io::Result<Read> {
         let mut vnet = VnetHeader::default();
         let room = packet.tail_room();
@@ -108,7 +108,7 @@ impl TapPort {
         }
     }
 
-    /// Puts Ethernet in front of what came from a TUN.
+    /// Puts Ethernet in front of a packet from a TUN.
     fn dress(&self, packet: &mut Packet) -> bool {
         let Some(addresses) = self.tun else { return true };
         let Some(header) = ethernet(addresses, packet.data()) else { return false };

@@ -65,8 +65,8 @@ impl Lent {
         Some(index)
     }
 
-    /// The frame of a descriptor off the receive ring; nothing if it does not fit what was
-    /// lent. A chunk that was lent for it is taken back in any case.
+    /// The frame of a descriptor off the receive ring; nothing if it does not fit the chunk
+    /// that was lent. The chunk is taken back in any case.
     pub fn received(&mut self, address: u64, len: u32, options: u32) -> Option<Packet> {
         let (index, head) = self.place(address);
         let len = len as usize;

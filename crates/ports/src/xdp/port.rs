@@ -1,11 +1,10 @@
 //! One AF_XDP socket as a port.
 //!
-//! A call that receives takes back what was sent, takes frames off the receive
-//! ring, and puts as many fresh chunks on the fill ring. One that sends takes
-//! back what was sent, puts frames on the transmit ring, and makes one system
-//! call.
+//! A call that receives takes back chunks that were sent, takes frames off the receive
+//! ring, and puts as many fresh chunks on the fill ring. One that sends takes back chunks
+//! that were sent, puts frames on the transmit ring, and makes one system call.
 //!
-//! [`Lent`] remembers which chunks the kernel has and what for.
+//! [`Lent`] remembers the chunks that the kernel has, and their purpose.
 
 use super::lent::{FRAME_MIN, Lent};
 use super::ring::{Consumer, Producer};
@@ -193,7 +192,7 @@ impl XdpPort {
         self.rings().tx.write(libc::xdp_desc { addr, len: len as u32, options: 0 });
     }
 
-    /// Has the kernel send what is on the transmit ring.
+    /// Has the kernel send the frames on the transmit ring.
     fn kick(&mut self, now: Instant) {
         self.retry = None;
         for _ in 0..KICKS_MAX {

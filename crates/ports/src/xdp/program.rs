@@ -119,7 +119,7 @@ struct LinkCreate {
 }
 
 /// # Safety
-/// `attr` is the attribute of `command`, and what it points to is alive.
+/// `attr` is the attribute of `command`, and the data that it points to is alive.
 unsafe fn bpf<T>(command: u32, attr: &T) -> io::Result<RawFd> {
     let attr: *const T = attr;
     // SAFETY: the kernel reads `size_of::<T>()` octets; the rest says the caller.

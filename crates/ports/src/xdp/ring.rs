@@ -113,7 +113,7 @@ impl<T: Copy> Producer<T> {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Lets the kernel see what was written. How many entries that was.
+    /// Lets the kernel see the entries that were written. Their number.
     #[inline]
     pub(crate) fn publish(&mut self) -> u32 {
         let count = self.next.wrapping_sub(self.published);
@@ -166,7 +166,7 @@ impl<T: Copy> Consumer<T> {
         entry
     }
 
-    /// Gives what was read back to the kernel.
+    /// Gives the entries that were read back to the kernel.
     #[inline]
     pub(crate) fn release(&mut self) {
         self.ring.counter(self.ring.consumer).store(self.next, Ordering::Release);

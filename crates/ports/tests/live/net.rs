@@ -20,7 +20,7 @@ pub struct Net {
     home: std::fs::File,
 }
 
-/// Runs a command line and says what it said if it fails.
+/// Runs a command line; if it fails, panics with its output.
 pub fn sh(line: &str) -> Output {
     let words: Vec<&str> = line.split_whitespace().collect();
     let output = Command::new(words[0]).args(&words[1..]).output().expect(words[0]);
@@ -100,7 +100,7 @@ impl Drop for Away {
     }
 }
 
-/// A port with what it needs to run.
+/// A port with the resources that it runs on.
 pub struct Runner {
     pub port: Box<dyn Port>,
     pub cache: PoolCache,

@@ -74,7 +74,7 @@ fn af_packet_finishes_checksums_that_a_local_stack_left() {
     assert!(checksums_verify(got[0].data()), "{:02x?}", got[0].data());
 }
 
-/// Though the stacks send super-frames, what arrives is what was sent.
+/// Though the stacks send super-frames, the octets that arrive are those that were sent.
 #[test]
 fn af_packet_cuts_super_frames_of_a_local_stack() {
     let Some(net) = namespace() else { return };

@@ -55,8 +55,8 @@ fn ports_wake_who_sleeps_on_them_at_once() {
     }
 }
 
-/// With no chunk free the port waits, counts what the kernel drops, and goes on when there
-/// are chunks again.
+/// With no chunk free the port waits, counts frames that the kernel drops, and goes on when
+/// there are chunks again.
 #[test]
 fn ports_survive_an_empty_pool() {
     let Some(net) = namespace() else { return };

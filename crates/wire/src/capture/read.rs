@@ -1,4 +1,4 @@
-//! The reader of both formats, and what they share: octets in either order.
+//! The reader of both formats, and their common part: octets in either order.
 
 use super::pcap::Pcap;
 use super::pcapng::Pcapng;
@@ -73,8 +73,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads `len` octets. Memory grows with what is there, not with what a
-/// length field says.
+/// Reads `len` octets. Memory grows with the octets that arrive, not with a length field.
 pub(super) fn take(input: &mut impl Read, len: usize) -> Result<Vec<u8>, CaptureError> {
     if len > MAX_BLOCK {
         return Err(CaptureError::TooLarge);

@@ -100,12 +100,12 @@ impl<W: Write> Writer<W> {
         self.finish()
     }
 
-    /// Writes out what is buffered below.
+    /// Writes out octets that are buffered below.
     pub fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }
 
-    /// Gives back what is written to.
+    /// Gives back the underlying writer.
     pub fn into_inner(self) -> W {
         self.output
     }
@@ -138,7 +138,7 @@ impl<W: Write> Writer<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// An option, cut at what its length can say.
+    /// An option, cut to the largest length that its field can express.
     fn option(&mut self, code: u16, value: &[u8]) {
         let len = value.len().min(usize::from(u16::MAX));
         self.u16(code);

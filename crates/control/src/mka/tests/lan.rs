@@ -1,5 +1,5 @@
-//! A LAN that loses, repeats and reorders MKPDUs, but carries protected frames: whatever is
-//! lost of them, the stations lost.
+//! A LAN that loses, repeats and reorders MKPDUs, but carries protected frames: every lost
+//! frame was lost by the stations.
 
 use crate::Core;
 use crate::mka::config::LIFE;

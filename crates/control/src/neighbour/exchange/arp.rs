@@ -1,4 +1,4 @@
-//! ARP (RFC 826): questions, answers, and what is learned from both.
+//! ARP (RFC 826): requests, replies, and the addresses learned from both.
 
 use crate::neighbour::{Discovery, Fault, State, is_station};
 use ferrule_base::{Instant, MacAddr};

@@ -1,5 +1,5 @@
-//! Neighbour discovery (RFC 4861 section 7): solicitations, advertisements, and
-//! what is learned from both.
+//! Neighbour discovery (RFC 4861 section 7): solicitations, advertisements, and the
+//! addresses learned from both.
 
 use crate::neighbour::{Discovery, Fault, Own, State, is_station};
 use ferrule_base::{Instant, MacAddr};

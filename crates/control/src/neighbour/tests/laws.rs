@@ -1,5 +1,5 @@
-//! Whatever comes, in whatever order: no panic, bounded tables, and events that
-//! tell the data path exactly what the core believes.
+//! For any messages, in any order: no panic, bounded tables, and events that tell the data
+//! path exactly the core's beliefs.
 
 use super::rig::*;
 use crate::Core;
@@ -100,7 +100,8 @@ proptest! {
             }
             prop_assert!(rig.core.len() >= data_path.len());
         }
-        // Left alone, all is forgotten but what a configuration names.
+        // Left alone, everything is forgotten but the neighbours that a configuration
+        // names.
         rig.command(Command::Gone(IFACE));
         rig.pass(100_000);
         prop_assert!(rig.core.is_empty() && rig.timer().is_none());

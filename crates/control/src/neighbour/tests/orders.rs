@@ -66,7 +66,7 @@ fn next_hop_of_the_configuration_that_is_refused_is_tried_again_without_a_storm(
     rig.keep("10.0.0.2");
     for _ in 0..600 {
         rig.pass(100);
-        // The neighbour answers whatever it is asked, and shouts besides.
+        // The neighbour answers every question, and sends unsolicited announcements.
         rig.hear(&arp(Reply, ALICE, "10.0.0.2", "10.0.0.1")).unwrap();
         rig.hear(&arp(Request, BOB, "10.0.0.2", "10.0.0.2")).unwrap();
     }
@@ -184,7 +184,7 @@ impl Late {
         panic!("orders without end");
     }
 
-    /// The table has what the core believes, and no more.
+    /// The table has the neighbours that the core believes in, and no others.
     fn agrees(&self, rig: &Rig) {
         let believed = rig.core.table.keys(IFACE).into_iter();
         let believed = believed.filter_map(|key| Some((key, rig.core.state(key.0, key.1)?.mac()?)));

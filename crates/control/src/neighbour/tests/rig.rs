@@ -147,7 +147,7 @@ pub(super) fn duplicate(own: &str) -> Wish {
     Wish::News(News::Duplicate { iface: IFACE, ip: ip(own) })
 }
 
-/// A frame in a line: to whom, and what; everything in it is checked.
+/// A frame in a line: receiver and contents; everything in it is checked.
 fn text(frame: &[u8]) -> String {
     let (link, payload) = ethernet::Repr::parse(frame).unwrap();
     assert_eq!(link.src, OWN);

@@ -11,11 +11,11 @@ use super::{Aes, Key};
 use crate::backend::parts::{BLOCK, Hashed};
 use std::arch::x86_64::*;
 
-/// Decrypts what follows the IV in place.
+/// Decrypts the blocks behind the IV in place.
 pub(super) fn run(aes: Aes, key: &Key, parts: &mut Hashed<'_>) {
     let (blocks, _) = parts.body[parts.text..].as_chunks_mut::<BLOCK>();
     let open = key.open();
-    // SAFETY: a key has a form, and that only where the machine has what it says.
+    // SAFETY: a key has a form, and that only where the machine has its instructions.
     unsafe {
         match (key.form().is_zmm(), aes) {
             (true, Aes::Aes128) => zmm::<10>(open, blocks),
@@ -54,7 +54,7 @@ fn zmm<const ROUNDS: usize>(keys: &Schedule, blocks: &mut [[u8; BLOCK]]) {
                     *text = _mm512_aesdec_epi128(*text, key);
                 }
             }
-            // From the end again: each reads what the one before has not written.
+            // From the end again: each reads blocks that the one before has not written.
             for (i, &text) in text.iter().enumerate().rev() {
                 let before = _mm512_loadu_si512(at.sub(1).add(4 * i).cast());
                 // The XOR goes into the last round key.
@@ -106,7 +106,7 @@ fn ymm<const ROUNDS: usize>(keys: &Schedule, blocks: &mut [[u8; BLOCK]]) {
                 }
             }
             let last = wide(ROUNDS);
-            // From the end again: each reads what the one before has not written.
+            // From the end again: each reads blocks that the one before has not written.
             for (i, &text) in text.iter().enumerate().rev() {
                 let before = _mm256_loadu_si256(at.sub(1).add(2 * i).cast());
                 let key = _mm256_xor_si256(last, before);

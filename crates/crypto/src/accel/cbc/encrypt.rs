@@ -58,9 +58,9 @@ pub(super) fn run(form: Form, aes: Aes, packets: &mut Packets<'_>, order: &Order
             blocks = blocks.min(SPARE_BLOCKS);
             lanes.send_idle_to(&mut spare);
         }
-        // SAFETY: each lane points to a text with at least so many blocks left,
-        // or to the spare place; texts are borrowed for writing, apart from one
-        // another. The form says what the machine has.
+        // SAFETY: each lane points to a text with at least so many blocks left, or to the
+        // spare place; texts are borrowed for writing, apart from one another. The machine
+        // has the form's instructions.
         unsafe { kernel(form, aes, &mut lanes, width, blocks as usize) };
         lanes.advance(blocks);
         for lane in 0..used {
@@ -89,8 +89,8 @@ impl Lanes {
         }
     }
 
-    /// Puts a packet into a lane: its IV is what the nonce encrypts to, from a
-    /// zero IV (SP 800-38A appendix C).
+    /// Puts a packet into a lane: its IV is the encrypted nonce, from a zero IV (SP 800-38A
+    /// appendix C).
     fn take(&mut self, lane: usize, aes: Aes, packets: &mut Packets<'_>, at: u8) {
         let packet = &mut packets[at as usize];
         self.put_key(lane, aes, packet.key);

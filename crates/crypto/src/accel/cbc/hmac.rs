@@ -304,8 +304,8 @@ impl<const L: usize> Lanes<L> {
         room[BLOCK..].fill(0);
         let mut end = BLOCK;
         match body.last_chunk::<BLOCK>() {
-            // The last octets of the body, to where they end; in front of them,
-            // in the margin, what is hashed already.
+            // The last octets of the body, to where they end; in front of them, in the
+            // margin, octets that are hashed already.
             Some(last) => {
                 let rest = (body.len() - head_len(packet)) % BLOCK;
                 room[rest..rest + BLOCK].copy_from_slice(last);
@@ -348,8 +348,8 @@ impl<const L: usize> Lanes<L> {
     }
 }
 
-/// Octets of the body that share the first block with what is not in the body;
-/// none if there is no such thing, or if all of it does not fill a block.
+/// Octets of the body that share the first block with `before`; none if that is empty, or
+/// if all of it does not fill a block.
 fn head_len(packet: &Packet<'_>) -> usize {
     let (before, body) = (packet.parts.before.len(), packet.parts.body.len());
     if before == 0 || before + body < BLOCK { 0 } else { BLOCK - before }

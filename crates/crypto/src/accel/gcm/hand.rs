@@ -6,9 +6,9 @@
 //!                            ▲ before  ▲ now   ▲ next
 //! ```
 //!
-//! A ring of two halves: before the last group of one is worked on, the other is filled,
-//! so that the next group is known and its texts can be asked for. Sealing, what was
-//! ciphered is hashed with the next group, so the one before stays.
+//! A ring of two halves: before the last group of one is worked on, the other is filled, so
+//! that the next group is known and its texts can be asked for. Sealing, a group's
+//! ciphertext is hashed along with the next group, so the one before stays.
 
 use super::{BLOCK, GROUP, Lane};
 use crate::job::Verdict;
@@ -132,7 +132,7 @@ impl<'a, 's> Hand<'a, 's> {
     }
 }
 
-/// Says what became of packets, of which those with a bit are good; the text of others
+/// Writes the verdicts of packets, of which those with a bit are good; the text of others
 /// was decrypted and is wiped.
 #[inline(always)]
 pub fn settle(lanes: &mut [Lane<'_>], good: u32) {

@@ -31,9 +31,8 @@
 //!   zeros before the call returns. ICVs are compared as one vector. Nothing
 //!   branches on, and no address depends on, a key or a text.
 //!
-//! Two widths: [`vaes512`](self) works on four blocks per instruction and masks
-//! what a text lacks of a vector; [`vaes256`](self) on two, for machines without
-//! AVX-512.
+//! Two widths: [`vaes512`](self) works on four blocks per instruction and masks the missing
+//! part of a vector; [`vaes256`](self) on two, for machines without AVX-512.
 
 mod hand;
 mod schedule;
@@ -127,8 +126,8 @@ impl Kernel {
     }
 }
 
-/// A key for a kernel: a handle to what stands on the heap, which is wiped when
-/// it is dropped.
+/// A key for a kernel: a handle to its schedule on the heap, which is wiped when it is
+/// dropped.
 pub struct Key {
     schedule: Box<Schedule>,
     kernel: Kernel,
@@ -149,7 +148,7 @@ impl Key {
         self.aes
     }
 
-    /// Asks for what a text of so many octets will need of it.
+    /// Asks for the part of it that a text of so many octets will need.
     #[inline]
     pub fn prefetch(&self, text: usize) {
         prefetch(&*self.schedule, self.schedule.used_by(text));
@@ -239,7 +238,7 @@ pub struct Lane<'a> {
     pub nonce: &'a [u8; 12],
     /// Under the ICV, not encrypted.
     pub ad: &'a [u8],
-    /// Encrypted or decrypted in place, and what is written or compared.
+    /// Text, encrypted or decrypted in place, with its ICV, written or compared.
     pub sealed: Sealed<'a>,
     /// Result, written by the kernel.
     pub verdict: &'a mut Verdict,

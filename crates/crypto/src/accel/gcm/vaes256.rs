@@ -235,7 +235,7 @@ impl<const LONG: bool> Text<'_, LONG> {
         }
     }
 
-    /// Works on what is left: less than a vector.
+    /// Works on the rest: less than a vector.
     #[inline]
     #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
     fn partial<const R: usize, const SEAL: bool>(&mut self, text: &mut [u8], power: usize) {
@@ -426,7 +426,7 @@ impl Part {
         Self {
             sum,
             ad,
-            // Without additional data, what is multiplied is zero.
+            // Without additional data, zero is multiplied.
             ad_powers: [key.power(power), key.power(power - 1)],
             h: key.power(1),
             lengths: _mm_set_epi64x((ad_len as i64) << 3, (len as i64) << 3),

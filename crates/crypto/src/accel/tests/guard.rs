@@ -57,7 +57,7 @@ fn a_guard_page_ends_what_reads_beyond() {
         let at_end = way == "behind";
         let edge = guarded.slice(1, at_end).as_ptr();
         let beyond = if at_end { edge.wrapping_add(1) } else { edge.wrapping_sub(1) };
-        // SAFETY: none; that is what is tested, in a process of its own.
+        // SAFETY: none; the test, in a process of its own, is that this faults.
         println!("read {}", unsafe { beyond.read_volatile() });
         return;
     }

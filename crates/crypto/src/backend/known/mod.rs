@@ -42,8 +42,8 @@ const SWEEPS: [(Aes, u128); 2] = [
 /// Beyond every border at which the kernels go another way for small packets.
 const SWEEP: usize = 300;
 
-/// Packets at once of what the kernels do in lanes: of each kind more than there are
-/// lanes.
+/// Packets at once of the suites that the kernels do in lanes: of each kind more than there
+/// are lanes.
 const CROWD: usize = 256;
 
 /// A packet whose ICV is known.

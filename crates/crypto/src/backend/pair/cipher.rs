@@ -1,8 +1,8 @@
 //! Ciphers that do not authenticate: AES-CBC (RFC 3602), AES-CTR (RFC 3686), NULL
 //! (RFC 2410), and for studies DES-CBC (RFC 2405) and triple DES (RFC 2451).
 //!
-//! Sealing with CBC encrypts the nonce as if it were the first block of plaintext,
-//! so that what comes out is the IV for the rest (SP 800-38A appendix C).
+//! Sealing with CBC encrypts the nonce as if it were the first block of plaintext, so that
+//! the result is the IV for the rest (SP 800-38A appendix C).
 
 use crate::suite::{Aes, Suite};
 use aes::cipher::array::ArraySize;
@@ -12,8 +12,7 @@ use aes::{Aes128Dec, Aes128Enc, Aes192Dec, Aes192Enc, Aes256Dec, Aes256Enc};
 use ctr::{CtrCore, flavors::Ctr32BE};
 use des::{Des, TdesEde3};
 
-/// A cipher's key. With CBC both directions' schedules: a key does not say what it
-/// will be used for.
+/// A cipher's key. With CBC both directions' schedules: a key may be used for either.
 #[allow(clippy::large_enum_variant)] // always boxed, as part of a key
 pub(super) enum Cipher {
     Null,
@@ -80,7 +79,7 @@ impl Cipher {
         }
     }
 
-    /// Decrypts in place; CBC what follows the IV.
+    /// Decrypts in place; CBC the blocks behind the IV.
     pub fn decrypt(&self, nonce: &[u8; 12], text: &mut [u8]) {
         match self {
             Self::Null => {}
@@ -122,7 +121,7 @@ fn cbc_encrypt<C: BlockCipherEncrypt>(key: &C, first: Block<C>, text: &mut [u8])
     cbc::Encryptor::inner_iv_init(key, &Array::default()).encrypt_blocks(blocks);
 }
 
-/// Decrypts what follows the IV.
+/// Decrypts the blocks behind the IV.
 fn cbc_decrypt<C: BlockCipherDecrypt>(key: &C, text: &mut [u8]) {
     let (blocks, _) = Array::<u8, C::BlockSize>::slice_as_chunks_mut(text);
     let Some((iv, blocks)) = blocks.split_first_mut() else { return };

@@ -1,5 +1,5 @@
-//! A cipher, then a keyed hash over what it made (RFC 4303 section 3.3.2), with
-//! RustCrypto's parts. Every backend uses it; `aws` says why.
+//! A cipher, then a keyed hash over its output (RFC 4303 section 3.3.2), with RustCrypto's
+//! parts. Every backend uses it; `aws` says why.
 //!
 //! ```text
 //!   CBC, DES   seal   [ nonce 0000 | plain … ]  ──CBC, zero IV──▶  [ IV | cipher … ]

@@ -1,4 +1,4 @@
-//! The two modes, and what both promise.
+//! The two modes, and their common promises.
 
 use super::*;
 use ferrule_crypto::Mac;
@@ -53,7 +53,7 @@ fn bounded_look_ahead_in_both_modes_whatever_the_room() {
     drain(&mut engine, &mut now);
     assert_eq!(engine.ahead(standard), Some(16), "packets, though there is room for thousands");
     assert!(engine.ahead(study) <= Some(1 << 15), "blocks: no more than the ring has");
-    // One number beyond what is waited for is dropped at once, one within is opened.
+    // One number beyond the reach is dropped at once, one within is opened.
     let far = submit(&mut engine, now, sealed(standard, BASE, 17, 64)).expect("at once");
     assert_eq!((far.verdict, engine.stats().gone), (Verdict::Gone, 1));
     let near = submit(&mut engine, now, sealed(standard, BASE, 16, 64)).expect("made ahead");

@@ -1,4 +1,4 @@
-//! The rings against models: a map of what was made and not used.
+//! The rings against models: a map of the blocks made and not used.
 
 use super::super::ahead::{Ahead, Found};
 use super::*;
@@ -100,8 +100,8 @@ proptest! {
         }
     }
 
-    /// The same for packets: a run is there only as it was made, in order, within
-    /// reach; only what is authentic moves the window.
+    /// The same for packets: a run is there only as it was made, in order, within reach;
+    /// only an authentic packet moves the window.
     #[test]
     fn model_of_the_packets_made_ahead(
         blocks in 64usize..600, reach in 1u64..80, behind in 0u64..20, first in 0u64..1000,

@@ -1,4 +1,4 @@
-//! Software and token give identical bytes, whatever is lost, late or twice.
+//! Software and token give identical bytes, with any packets lost, late or twice.
 
 use super::*;
 use ferrule_base::Rng;

@@ -15,7 +15,7 @@ fn forged_packets_inside_the_look_ahead_take_half_of_the_exchanges_and_places_at
     let inn = engine.install(&on_token(GCM, Op::Open, true, 1)).unwrap();
     let mut now = Instant::ZERO;
     drain(&mut engine, &mut now);
-    // Behind what is made ahead, and near enough to be waited for.
+    // Behind the key stream made ahead, and near enough to be waited for.
     let first = 600;
     let out = engine.install(&on_token(GCM, Op::Seal, true, 1)).unwrap();
     let (mut refused, mut number) = (0, first);
@@ -57,7 +57,7 @@ fn packets_of_our_own_wait_for_one_exchange_of_forged_ones_at_most() {
         submit(&mut engine, now, forge(inn, 100 + number % 128));
     }
     let start = now;
-    // Longer than what is made ahead of it.
+    // Longer than the key stream made ahead of it.
     assert!(submit(&mut engine, now, job(out, Op::Seal, BASE, 1, 1400)).is_none());
     let back = drain(&mut engine, &mut now);
     let (at, _) = back.iter().find(|(_, job)| job.key == out).expect("it comes back");

@@ -138,7 +138,7 @@ fn decrypt_one(key: &Key, body: &mut [u8]) {
     );
 }
 
-/// Encrypts what follows an IV that is there already.
+/// Encrypts the blocks behind an IV that is there already.
 fn encrypt_from_iv(form: Form, keys: &[Box<Key>], texts: &mut [&mut [u8]]) {
     for (keys, texts) in keys.chunks(LANES).zip(texts.chunks_mut(LANES)) {
         encrypt::with_ivs(form, super::Aes::Aes128, keys, texts);

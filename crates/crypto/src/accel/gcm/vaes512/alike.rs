@@ -36,7 +36,7 @@ impl Alike {
             one &= ptr::eq(lane.key, first.key);
         }
         let chunks = longest.saturating_sub(1) / CHUNK;
-        // Longer than what goes four at a time, they may lack one vector, not a chunk.
+        // Above the length that goes four at a time, they may lack one vector, not a chunk.
         let vectors = |len: usize| len.saturating_sub(1) / WIDTH;
         let lack = vectors(longest) - vectors(shortest);
         differ |= (longest > 2 * WIDTH) & ((lack > 1) | (shortest <= CHUNK * chunks));

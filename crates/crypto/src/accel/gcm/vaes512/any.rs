@@ -143,7 +143,7 @@ impl Part {
         Self {
             sum,
             ad,
-            // Without additional data, what is multiplied is zero.
+            // Without additional data, zero is multiplied.
             ad_powers: [key.power(power), key.power(power - 1)],
             h: key.power(1),
             bits: (ad_len as u64) << 35 | (len as u64) << 3,

@@ -6,9 +6,9 @@
 //!           └─ all others ────▶ any ──── each one's text ──▶ text
 //! ```
 //!
-//! This file has what they share: products and their reduction, counters, moving
-//! blocks between lanes. Nonces are put together in registers: a load that spans
-//! two stores just made waits for both to reach the cache.
+//! This file has their common parts: products and their reduction, counters, moving blocks
+//! between lanes. Nonces are put together in registers: a load that spans two stores just
+//! made waits for both to reach the cache.
 
 /// The same for each number. (In a loop that the compiler does not unroll, vectors
 /// live in memory.)
@@ -31,9 +31,9 @@ macro_rules! rounds {
     };
 }
 
-/// Vectors that are computed by here, in this order: no instruction, but the compiler
-/// may not move what makes them behind it, or what takes them in front of it. (Left to
-/// itself it puts all products behind all rounds.)
+/// Vectors that are computed by here, in this order: no instruction, but the compiler may
+/// not move their producers behind it, or their users in front of it. (Left to itself it
+/// puts all products behind all rounds.)
 macro_rules! by_here {
     ($($vector:expr),+ $(,)?) => {{
         $(std::arch::asm!(
@@ -225,9 +225,9 @@ fn one() -> __m128i {
     _mm_set_epi32(1 << 24, 0, 0, 0)
 }
 
-/// Counter blocks of a text with the first round key already added, four at a
-/// time. Up to 254 blocks only the last octet of the counter is not zero: a block
-/// is one addition to what all have in common.
+/// Counter blocks of a text with the first round key already added, four at a time. Up to
+/// 254 blocks only the last octet of the counter is not zero: a block is one addition to
+/// the common part.
 struct Counters<const LONG: bool> {
     base: __m512i,
     whitening: __m512i,
@@ -311,7 +311,7 @@ fn add_up([a, b, c, d]: [__m512i; GROUP]) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 fn short_ad(ad: &[u8]) -> __m256i {
     let mask = _bzhi_u32(!0, ad.len() as u32);
-    // SAFETY: the mask leaves out what is behind the slice.
+    // SAFETY: the mask leaves out the octets behind the slice.
     unsafe { _mm256_maskz_loadu_epi8(mask, ad.as_ptr().cast()) }
 }
 

@@ -90,8 +90,8 @@ impl<const N: usize, const EVEN: bool> Places<N, EVEN> {
     }
 }
 
-/// The places of a group. (A macro, as others here: to what the compiler does not inline,
-/// vectors are passed in memory.)
+/// The places of a group. (A macro, as others here: to functions that the compiler does not
+/// inline, vectors are passed in memory.)
 macro_rules! places {
     ($lanes:expr, $N:ident, $EVEN:ident) => {{
         let mut this =
@@ -168,8 +168,8 @@ macro_rules! rest {
 }
 
 impl Sum {
-    /// Adds the second blocks of additional data, of which the mask leaves out what is
-    /// behind them.
+    /// Adds the second blocks of additional data; the mask leaves out the octets behind
+    /// them.
     ///
     /// # Safety
     /// So many octets there must be.
@@ -229,7 +229,7 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     }
 
     /// The powers that the first of so many blocks of additional data meet. (Behind them
-    /// comes each text, not what is in front of it here.)
+    /// comes each text, not the blocks in front of it here.)
     ///
     /// # Safety
     /// The packets must be those of this hash.
@@ -313,7 +313,8 @@ unsafe fn load<const N: usize, const EVEN: bool>(
     for (i, given) in given.iter_mut().enumerate() {
         for (at, (given, lane)) in given.iter_mut().zip(lanes).enumerate() {
             let from = places.vector(lane, at, i).cast_const().cast();
-            // SAFETY: the caller's promise; a mask leaves out what is not the text.
+            // SAFETY: the caller's promise; a mask leaves out octets that are not the
+            // text's.
             *given = unsafe { _mm512_maskz_loadu_epi8(places.mask(at, i), from) };
         }
     }
@@ -460,7 +461,7 @@ pub(super) unsafe fn stream<
     let common = Stream::new::<ONE>(alike, &group[0]);
     // SAFETY: there are as many octets to compare with.
     let even = unsafe { places!(group, N, EVEN) };
-    // Sealing, the group before is hashed: first one of zeros, not what another stream left.
+    // Sealing, the group before is hashed: first one of zeros, not another stream's rest.
     let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &common, 0), false);
     loop {
         let (group, before) = hand.both();

@@ -27,7 +27,7 @@ pub(super) struct Hash<'a> {
 }
 
 impl<'a> Hash<'a> {
-    /// Of a text of so many blocks; `sum` is what comes before it.
+    /// Of a text of so many blocks; `sum` is the hash in front of it.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     pub fn new(key: &'a Schedule, sum: Sum, blocks: usize) -> Self {
@@ -263,8 +263,8 @@ pub(super) fn long_ad(key: &Schedule, ad: &[u8]) -> __m256i {
         let mut power = section.len() / BLOCK;
         for piece in section.chunks(WIDTH) {
             let mask = _bzhi_u64(!0, piece.len() as u32);
-            // SAFETY: the mask leaves out what is behind the piece; the powers are
-            // those from 32 down.
+            // SAFETY: the mask leaves out the octets behind the piece; the powers are those
+            // from 32 down.
             unsafe {
                 let blocks = reverse(_mm512_maskz_loadu_epi8(mask, piece.as_ptr().cast()));
                 let powers = _mm512_loadu_si512(key.power(power).cast());

@@ -8,11 +8,10 @@
 //! ```
 //!
 //! A packet is some chunks of 256 octets and a last piece of `N` vectors; masks leave out
-//! what a text lacks of them. A round takes
-//! four cycles and two begin in each: the eight vectors of two packets fill them, those
-//! of one do not. Sealing, a pair's last piece is hashed while the next pair begins.
-//! (With a packet alone the processor waits at both of its ends: a quarter of the time
-//! at 512 octets.)
+//! the missing part of a text. A round takes four cycles and two begin in each: the eight
+//! vectors of two packets fill them, those of one do not. Sealing, a pair's last piece is
+//! hashed while the next pair begins. (With a packet alone the processor waits at both of
+//! its ends: a quarter of the time at 512 octets.)
 
 use super::alike::lengths;
 use super::text::first_power;
@@ -113,7 +112,7 @@ struct Hashes<'a, const FEW: bool> {
 }
 
 impl<'a, const FEW: bool> Hashes<'a, FEW> {
-    /// Of two texts of so many blocks; `sums` is what comes before them.
+    /// Of two texts of so many blocks; `sums` are the hashes in front of them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn new(keys: [&'a Schedule; PAIR], sums: [Products<FEW>; PAIR], left: [usize; PAIR]) -> Self {
@@ -131,8 +130,8 @@ impl<'a, const FEW: bool> Hashes<'a, FEW> {
             let at = SECTION / BLOCK + alike.ad_len.div_ceil(BLOCK);
             for (sum, lane) in sums.iter_mut().zip(lanes) {
                 let ad = reverse(_mm512_zextsi256_si512(short_ad(lane.ad)));
-                // SAFETY: there are two powers from this one on, and what they stand in
-                // goes on.
+                // SAFETY: there are two powers from this one on, and the schedule goes on
+                // behind them.
                 sum.add(ad, unsafe { _mm512_loadu_si512(lane.key.schedule.power(at).cast()) });
             }
         }
@@ -215,12 +214,12 @@ unsafe fn counters(
     ([Counters::new(a, of_a), Counters::new(b, of_b)], [mask(a, of_a), mask(b, of_b)])
 }
 
-/// One piece of each text: `$c` vectors ciphered in place, `$h` vectors of `$blocks`
-/// hashed meanwhile. Opening, these are the pieces' own; sealing, those in `$blocks`
-/// are exchanged for the pieces'. With first pieces go `$masks`, the first counter
-/// blocks, which become the masks of the ICVs. The same piece of the next pair's texts,
-/// at `$ahead`, is asked for meanwhile. (A macro, since what the compiler
-/// does not inline has its vectors in memory.)
+/// One piece of each text: `$c` vectors ciphered in place, `$h` vectors of `$blocks` hashed
+/// meanwhile. Opening, these are the pieces' own; sealing, those in `$blocks` are exchanged
+/// for the pieces'. With first pieces go `$masks`, the first counter blocks, which become
+/// the masks of the ICVs. The same piece of the next pair's texts, at `$ahead`, is asked
+/// for meanwhile. (A macro, since a function that the compiler does not inline has its
+/// vectors in memory.)
 macro_rules! piece {
     ($first:literal, $c:expr, $h:expr, $seal:expr, $R:ident, $keys:ident, $counters:ident,
      $masks:ident, $at:ident, $ahead:ident, $last:expr, $hash:expr, $blocks:ident) => {{
@@ -425,7 +424,7 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool, co
     }
 }
 
-/// The ICVs, from what the texts come to.
+/// The ICVs, from the products of the texts.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 fn icvs<const FEW: bool>(
