@@ -120,7 +120,7 @@ impl Audit {
         samples.append(&mut self.samples);
     }
 
-    /// Takes what is logged: the next packet of each entry is kept again.
+    /// Takes the logged packets: the next packet of each entry is kept again.
     pub fn take_logged(&mut self) -> Vec<Logged> {
         self.logged.drain(..).collect()
     }

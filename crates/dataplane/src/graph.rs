@@ -59,8 +59,8 @@ pub enum Next {
     /// Whole clear frame from `port`: to be attached to an interface.
     Attach,
     /// Whole frame of the interface `iface`, a member of a bridge or the attachment circuit of
-    /// the pseudowire `pw`, which has an access list for what comes in; tags as what follows
-    /// wants them.
+    /// the pseudowire `pw`, which has an inbound access list; tags as the next stage wants
+    /// them.
     FrameAclIn,
     /// Whole frame of the bridged interface `iface`, with the interface's own
     /// tag taken off.
@@ -71,13 +71,13 @@ pub enum Next {
     Mpls,
     /// Control word (if the PW has one), then the frame, for pseudowire `pw`.
     PwIn,
-    /// Whole frame that leaves by the interface `iface`, which has an access list for what
-    /// leaves: a member of a bridge, tags as in the bridge, or an attachment circuit, tags as
-    /// on its wire.
+    /// Whole frame that leaves by the interface `iface`, which has an outbound access list: a
+    /// member of a bridge, tags as in the bridge, or an attachment circuit, tags as on its
+    /// wire.
     FrameAclOut,
     /// IP packet in `vrf`, arrived by `iface`, which validates sources.
     SourceCheck,
-    /// IP packet in `vrf`, arrived by `iface`, which has an access list for what comes in.
+    /// IP packet in `vrf`, arrived by `iface`, which has an inbound access list.
     AclIn,
     /// IP header first, in `vrf`, arrived by `iface` (unless made here).
     Ip,
@@ -94,7 +94,7 @@ pub enum Next {
     /// ICMP error for this node, or a host that it guards, about a packet that was too
     /// big and may have been sealed here; ICMP header at `offset`.
     PathError,
-    /// IP packet leaving by `adjacency`, whose interface has an access list for what leaves.
+    /// IP packet leaving by `adjacency`, whose interface has an outbound access list.
     AclOut,
     /// IP packet leaving by `adjacency`, whose interface, or the one by which it came,
     /// limits TCP's segments.
@@ -330,7 +330,7 @@ impl Outputs {
         self.handoffs.iter().map(Vec::len).sum()
     }
 
-    /// Takes what goes to other workers.
+    /// Takes the packets for other workers.
     #[cfg(test)]
     pub(crate) fn take_handoffs(&mut self) -> Vec<(u8, Next, Packet)> {
         let queues = (0..).zip(&mut self.handoffs);
@@ -490,7 +490,7 @@ impl Ctx<'_> {
         self.out.drop(packet, reason);
     }
 
-    /// Does with a packet what a stage decided apart from the others.
+    /// Carries out a stage's decision about a packet that goes apart from the others.
     #[cold]
     pub fn set_aside(&mut self, mut packet: Packet, aside: Aside) {
         match aside {

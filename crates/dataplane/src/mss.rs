@@ -12,8 +12,8 @@
 //! 1220), which fit; none is added. A header that is cut short, spread over fragments or
 //! contradicts itself stays as it is.
 //!
-//! A tunnel does it where it seals and opens, to what it carries then; an interface
-//! in a stage of its own ([`Clamp`]), through which go packets to it and from it.
+//! A tunnel does it where it seals and opens, to the inner packet; an interface in a stage
+//! of its own ([`Clamp`]), through which go packets to it and from it.
 
 use crate::graph::{Ctx, Next, Stage};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
@@ -30,8 +30,8 @@ const CHECKSUM_AT: usize = 16;
 pub struct Clamp;
 
 impl Stage for Clamp {
-    /// Holds connections to the smaller of what the interfaces of arrival and
-    /// departure want, and sends packets on as without this stage.
+    /// Holds connections to the smaller MSS of the interfaces of arrival and departure, and
+    /// sends packets on as without this stage.
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.forward(batch, |ctx, packet| {
             let meta = packet.meta();
@@ -56,7 +56,7 @@ fn routed(tables: &Tables, iface: u16) -> Option<&RoutedIface> {
     }
 }
 
-/// Lowers the MSS of a SYN in the IP packet at the front of `data` to what fits
+/// Lowers the MSS of a SYN in the IP packet at the front of `data` to the largest that fits
 /// `mtu`; true if it was higher.
 pub fn clamp(data: &mut [u8], mtu: usize) -> bool {
     let Some((at, headers)) = tcp_at(data) else { return false };
@@ -112,7 +112,7 @@ fn clamp_segment(segment: &mut [u8], most: u16) -> bool {
     lowered
 }
 
-/// Writes `most` at `at`, if it is less than what stands there.
+/// Writes `most` at `at`, if it is less than the old value.
 fn lower(segment: &mut [u8], at: usize, old: u16, most: u16) -> bool {
     if old <= most {
         return false;

@@ -54,8 +54,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Makes what stages read for every packet of the tables that are there: to be called
-    /// once they are, and again when one of them changes.
+    /// Compiles the tables into the form that stages read for every packet: to be called
+    /// once they are there, and again when one of them changes.
     pub fn compile(&mut self) {
         let mut exits: Vec<_> = self.adjacencies.iter().map(|a| Exit::of(a, self)).collect();
         self.lfib.fit(|adjacency| {
@@ -195,9 +195,9 @@ pub struct Iface {
 /// Access lists of an interface, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// For what comes in.
+    /// List for packets that come in.
     pub inbound: Option<u32>,
-    /// For what leaves.
+    /// List for packets that leave.
     pub outbound: Option<u32>,
 }
 
@@ -245,10 +245,10 @@ pub struct RoutedIface {
     pub mpls: bool,
     /// The security policy at this boundary.
     pub policy: Option<u16>,
-    /// Validation of the sources of what comes in.
+    /// Validation of the sources of packets that come in.
     pub sources: Option<route::SourceCheck>,
     /// The MTU that TCP connections through it are held to.
     pub clamp: Option<u16>,
-    /// A card in its port seals and opens what policies protect, unseen from here.
+    /// A card in its port seals and opens protected packets, unseen from here.
     pub has_card: bool,
 }

@@ -43,7 +43,8 @@ pub(crate) struct Associations {
 }
 
 impl Associations {
-    /// Carries out a change. The error, in words, is of what the configuration did not show.
+    /// Carries out a change. The error, in words, is one that the configuration did not
+    /// show.
     pub fn change<E: Engine<Packet>>(
         &mut self,
         engine: &mut E,

@@ -68,7 +68,7 @@ impl Shared {
         self.directories.cards.remove(&port);
     }
 
-    /// Notes what has to be in a card.
+    /// Notes the ports and interfaces that need a card.
     fn note_cards(&mut self, config: &Config, ports: &[PortId]) {
         for secy in config.secys.iter().filter(|s| s.is_inline()) {
             self.cards.entry(ports[secy.port]).or_default();
@@ -508,7 +508,7 @@ impl Builder<'_> {
             };
             per_vrf[entry.vrf].push((entry.prefix, target));
         }
-        // Own addresses stay ours, whatever a route says.
+        // Own addresses stay the node's, in spite of any route.
         for (number, interface) in self.config.interfaces.iter().enumerate() {
             let via = self.way(&on_link(number));
             let table = &mut per_vrf[interface.vrf];
@@ -589,13 +589,13 @@ pub(crate) fn is_inline(config: &Config, policy: &PolicyConfig) -> bool {
     }
 }
 
-/// The counter of what no entry of an interface has.
+/// The counter of packets that match no entry of an interface.
 pub(crate) fn rest_counter(config: &Config, interface: usize) -> u32 {
     (config.policies.len() + interface) as u32
 }
 
-/// The entries of the policy of an interface. Counters are numbered as entries are in
-/// the configuration; behind them come those of what no entry has.
+/// The entries of the policy of an interface. Counters are numbered as entries are in the
+/// configuration; behind them come those of packets that match no entry.
 pub(crate) fn entries_of(
     config: &Config,
     interface: usize,
@@ -627,7 +627,7 @@ fn tag_of(outer: Option<VlanTag>, inner: Option<VlanTag>) -> Tag {
     }
 }
 
-/// The way to whatever is on an interface's network.
+/// The way to hosts on an interface's network.
 fn on_link(interface: usize) -> Via {
     Via::new(interface, None)
 }

@@ -1,5 +1,5 @@
-//! The control part of a node: it carries configuration, keys and protocol
-//! messages to the workers, and keeps what must be one for all of them.
+//! The control part of a node: it carries configuration, keys and protocol messages to the
+//! workers, and keeps the state that must be one for all of them.
 //!
 //! ```text
 //!   configuration ─▶ compile ─▶ tables ──┐
@@ -81,8 +81,8 @@ pub enum BuildError {
     /// Only a restart can change this.
     #[error("{0} cannot change while the node runs: restart it")]
     NeedsRestart(&'static str),
-    /// An association cannot be as it is configured with what is known of its key; and
-    /// what helps.
+    /// An association cannot be as it is configured, given the record of its key; and the
+    /// remedy.
     #[error("{0}")]
     Unfit(String, &'static str),
     /// The change before is not done everywhere yet.
@@ -121,7 +121,7 @@ impl Link {
         }
     }
 
-    /// Goes on with what waits.
+    /// Goes on with commands that wait.
     fn send_later(&mut self) {
         while !self.commands.is_full()
             && let Some(command) = self.later.pop_front()
@@ -634,12 +634,12 @@ impl Control {
         self.ask_cards();
     }
 
-    /// Asks every worker what it counted; the answers come as they run.
+    /// Asks every worker for its counters; the answers come as they run.
     pub fn request_reports(&mut self) -> Receiver<Box<WorkerReport>> {
         self.request(Command::Report)
     }
 
-    /// Asks every worker what it refused since it was last asked.
+    /// Asks every worker for the packets that it refused since the last request.
     pub fn request_refusals(&mut self) -> Receiver<Box<Refusals>> {
         self.request(Command::Refusals)
     }
@@ -657,8 +657,8 @@ impl Control {
         self.links.len()
     }
 
-    /// The node's ledger from its workers' reports and what is held here.
-    /// Packets on the way between them count as held.
+    /// The node's ledger from its workers' reports and the packets held here. Packets on
+    /// the way between them count as held.
     pub fn ledger(&self, reports: &[Box<WorkerReport>]) -> Ledger {
         self.ledger_of(reports.iter().map(|r| (r.ledger, r.handed_out, r.handed_in)))
     }
@@ -693,7 +693,8 @@ impl Control {
         self.exchange.drops()
     }
 
-    /// Lets every worker record what `filter` says, each into a ring of its own.
+    /// Lets every worker record the packets that `filter` selects, each into a ring of its
+    /// own.
     pub fn record(&mut self, filter: &Filter) -> Result<Vec<Records>, BuildError> {
         let mut rings = Vec::new();
         for worker in 0..self.links.len() {

@@ -5,10 +5,10 @@
 //! and synced by a [`CounterStore`]. After a restart the node goes on behind the
 //! last reserved number, whether it was used or not.
 //!
-//! Each entry belongs to a *record*: the fingerprint of what makes a nonce (key and salt,
-//! key and SCI). Names of tunnels and ports, SPIs and association numbers come and go, also
-//! with a configuration that is refused in the end; they tell people what a record is for,
-//! and are never used to find one.
+//! Each entry belongs to a *record*: the fingerprint of the key and the constant part of
+//! its nonces (key and salt, key and SCI). Names of tunnels and ports, SPIs and association
+//! numbers come and go, also with a configuration that is refused in the end; they tell the
+//! operator the use of a record, and are never used to find one.
 
 use std::collections::HashMap;
 
@@ -37,10 +37,11 @@ pub struct Reserved {
     pub done: Result<(), StoreError>,
 }
 
-/// Storage of counters, each under the fingerprint of what makes its nonces.
+/// Storage of counters, each under the fingerprint of the key and the constant part of its
+/// nonces.
 pub trait CounterStore: Send {
-    /// The counter of a key, and the name by which people know it now. An error if
-    /// there is none, or it is older than one that was there before.
+    /// The counter of a key, and its present name for operators. An error if there is none,
+    /// or it is older than one that was there before.
     fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError>;
 
     /// Numbers up to `limit` may be used once this returns: they are on stable

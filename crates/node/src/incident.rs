@@ -37,7 +37,7 @@ pub enum Incident {
     /// A worker did not take an SA of the configuration: it is not in use.
     #[strum(to_string = "{sa} is not in use: {why}")]
     SaRefused {
-        /// The SA, by what people call it.
+        /// The SA, by its name for operators.
         sa: String,
         /// Reason.
         why: String,
@@ -69,7 +69,7 @@ impl Incident {
     }
 }
 
-/// An outbound SA, by what people call it.
+/// An outbound SA, by its name for operators.
 #[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
 pub enum Sender {
     /// Of ESP or AH.

@@ -17,7 +17,7 @@ use crate::static_keys::CounterId;
 use ferrule_dataplane::{Lease, Sequence};
 use std::collections::{HashMap, HashSet};
 
-/// The store, and who has what of it.
+/// The store, and the leases of its records.
 pub(crate) struct Leases {
     store: Box<dyn CounterStore>,
     newest: HashMap<[u8; 16], u32>,
@@ -25,13 +25,13 @@ pub(crate) struct Leases {
     drawn: u32,
     /// Last known edge of each window.
     edges: HashMap<[u8; 16], u64>,
-    /// Edges are not written: people were told.
+    /// Edges are not written: the operator was told.
     edges_fail: bool,
     /// Windows whose edge is to be kept again.
     unkept: HashSet<[u8; 16]>,
     /// Last number of each record.
     most: HashMap<[u8; 16], u64>,
-    /// Records that have few numbers left, and whether people were told.
+    /// Records that have few numbers left, and whether the operator was told.
     low: HashMap<[u8; 16], Low>,
 }
 
@@ -84,7 +84,7 @@ impl Leases {
         Ok(numbers.in_steps_of(step).by(lease))
     }
 
-    /// Reserves what was drawn.
+    /// Reserves the ranges that were drawn.
     pub fn reserve(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), BuildError> {
         Ok(self.store.reserve_all(limits)?)
     }

@@ -17,8 +17,8 @@ use std::sync::mpsc::Sender;
 /// Messages that wait in one direction at most.
 pub const RING: usize = 1024;
 
-/// Associations that a worker changes between two batches at most, so that what
-/// arrives meanwhile finds room.
+/// Associations that a worker changes between two batches at most, so that packets that
+/// arrive meanwhile find room.
 pub(crate) const CHANGES_MAX: usize = 1024;
 
 /// From the control part to a worker, carried out between two batches.
@@ -48,15 +48,15 @@ pub(crate) enum Command {
     /// Say that all before this is done, and that nothing is under way any more from
     /// before it was.
     Say(u64),
-    /// Record what happens to packets, or stop it.
+    /// Record packets, or stop recording.
     Record(Option<Box<Recorder>>),
     /// Say how far the packet numbers are whose SAKs were agreed on.
     NextPns,
     /// Say where the replay windows stand.
     Edges,
-    /// Say what was counted.
+    /// Report the counters.
     Report(Sender<Box<WorkerReport>>),
-    /// Say what was refused since this was last asked.
+    /// Report the packets refused since the last request.
     Refusals(Sender<Box<Refusals>>),
 }
 
@@ -237,7 +237,7 @@ pub struct SaReport {
     pub suite: ferrule_crypto::Suite,
     /// Outbound: the next number. Inbound: the highest seen.
     pub number: u64,
-    /// The record that keeps the number, and by what right.
+    /// The record that keeps the number, and the lease for it.
     pub lease: Lease,
     /// Outbound: the largest clear packet that its path carries now.
     pub mtu: Option<u16>,

@@ -1,7 +1,7 @@
-//! Looking at packets without a branch in the stages: a worker's turn is
-//! compiled three times, once with `Silent`, which is nothing, once with
-//! [`Recorder`], which copies what it sees into a bounded ring, and once with
-//! [`Stopwatch`], which adds up where time goes.
+//! Observation of packets without a branch in the stages: a worker's turn is compiled three
+//! times, once with `Silent`, which does nothing, once with [`Recorder`], which copies
+//! packets into a bounded ring, and once with [`Stopwatch`], which adds up the time of each
+//! stage.
 
 use ferrule_base::{DropReason, Instant, PortId};
 use ferrule_dataplane::graph::Next;
@@ -70,7 +70,8 @@ pub struct Record {
 /// Selection of packets to record.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Every stage (a trace), or only what the ports receive and transmit (a capture).
+    /// Every stage (a trace), or only the frames that the ports receive and transmit (a
+    /// capture).
     pub stages: bool,
     /// Only this port; a trace follows frames received there.
     pub port: Option<PortId>,
@@ -80,7 +81,7 @@ pub struct Filter {
     pub snap: usize,
 }
 
-/// Copies what the filter wants into a ring.
+/// Copies the packets that the filter selects into a ring.
 pub struct Recorder {
     filter: Filter,
     ring: Producer<Record>,

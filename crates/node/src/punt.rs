@@ -170,7 +170,7 @@ impl Exchange {
         }
     }
 
-    /// Its share of the ledger, without what others hold.
+    /// Its share of the ledger, without packets that others hold.
     pub fn ledger(&self) -> Ledger {
         let (made, consumed, dropped) = (self.made, self.consumed, self.drops.total());
         Ledger { made, consumed, dropped, ..Ledger::default() }

@@ -229,7 +229,7 @@ impl Resolver {
     }
 }
 
-/// The resolver in its turn, with what it needs for that.
+/// The resolver in its turn, with the parts of the node that it needs for that.
 struct Resolving<'a> {
     resolver: &'a mut Resolver,
     tables: &'a Tables,

@@ -26,7 +26,7 @@ pub(crate) trait Graph {
     /// Output and engine of the stages.
     fn parts(&mut self) -> (&mut Outputs, &mut Self::Engine);
 
-    /// Takes a batch through the stage at a place, and settles what that dropped.
+    /// Takes a batch through the stage at a place, and settles the packets dropped there.
     fn visit(&mut self, place: Self::Place, batch: &mut Box<Batch>);
 
     /// Gives each job to the stage that it is of.
@@ -90,7 +90,7 @@ pub(crate) trait Graph {
     }
 }
 
-/// Counts what was dropped, after a last look at it.
+/// Counts dropped packets, after a last look at each.
 #[inline]
 pub(crate) fn settle(ctx: &mut Ctx<'_>, mut look: impl FnMut(&mut Packet, DropReason)) {
     for (mut packet, reason) in ctx.out.dropped().drain(..) {

@@ -163,9 +163,9 @@ impl<E: Engine<Packet>> Worker<E> {
         self.id
     }
 
-    /// Gives the worker a port to receive and transmit on. Of one of this number that was
-    /// there it gets the card, the frames that wait and what was counted; a card that
-    /// waits for the number is fitted.
+    /// Gives the worker a port to receive and transmit on. From an earlier port of this
+    /// number it takes the card, the frames that wait and the counters; a card that waits
+    /// for the number is fitted.
     pub fn attach_port(&mut self, id: PortId, port: Box<dyn Port>) {
         let old = self.ports.extract_if(.., |p| p.id == id).next();
         let (card, before, backlog) = match old {
@@ -348,7 +348,7 @@ impl<E: Engine<Packet>, P: Probe> Turn<'_, E, P> {
         received
     }
 
-    /// Counts what was dropped, and hands over what belongs to others.
+    /// Counts dropped packets, and hands over packets that belong to others.
     fn settle(&mut self) {
         if self.worker.out.handed_off() > 0 {
             self.worker.hand_off();
@@ -382,7 +382,7 @@ impl<E: Engine<Packet>, P: Probe> Graph for Turn<'_, E, P> {
 }
 
 impl<E: Engine<Packet>> Worker<E> {
-    /// Gives up what waited too long.
+    /// Gives up datagrams that waited too long.
     #[inline]
     fn expire(&mut self, now: Instant) {
         if self.stages.reassemble.poll_timeout().is_some_and(|due| due <= now) {

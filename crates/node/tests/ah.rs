@@ -101,8 +101,8 @@ fn tunnel(own: u8, other: u8, more: &str, key: &str) -> String {
         + &protect("tunnel", "t", Some([&net6[0], &net6[1]]))
 }
 
-/// Two nodes with a host each; a wire between them. `pairs` makes what each has of its
-/// own number and the other's.
+/// Two nodes with a host each; a wire between them. `pairs` makes the SAs of a node from
+/// its own number and the other's.
 fn two(net: &mut Net, workers: u8, pairs: impl Fn(u8, u8) -> String) -> (Host, Host) {
     let extra = format!("workers = {workers}");
     let a = net.node(&gateway("a", 1, 2, &pairs(1, 2), &extra));

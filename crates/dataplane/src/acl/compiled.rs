@@ -39,7 +39,7 @@ impl<R: ListRule> Compiled<R> {
         Some(Self { base: self.base.clone(), patch: Some(Box::new(patch)) })
     }
 
-    /// The outcome for one key; `rest` is that of what no entry has.
+    /// The outcome for one key; `rest` is that of packets that match no entry.
     pub fn judge(&self, key: &R::Words, rest: AclOutcome) -> AclOutcome {
         let outcome = self.base.find(key).map_or(rest, R::outcome);
         match &self.patch {

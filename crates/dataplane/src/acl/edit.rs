@@ -25,12 +25,12 @@ pub const EDITS_MAX: usize = 1024;
 /// Comparisons of entries that went with later ones at most.
 const COMPARISONS_MAX: usize = 200_000;
 
-/// An edit of a list as it was compiled, when its entries were counted from 0 on in order and
-/// what no entry has behind them.
+/// An edit of a list as it was compiled, when its entries were counted from 0 on in order,
+/// and the packets that match none behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
-    /// Counter of each of those entries now; [`UNCOUNTED`] of one that is gone. The last one is
-    /// that of what no entry has.
+    /// Counter of each of those entries now; [`UNCOUNTED`] of one that is gone. The last one
+    /// counts packets that match no entry.
     pub counters: Arc<[u32]>,
     /// Entries for IP packets that come, in order, each with the entry of those before which it
     /// stands.

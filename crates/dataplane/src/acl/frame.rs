@@ -54,7 +54,7 @@ pub struct FrameMatch {
     pub vlan: Option<u16>,
     /// Traffic class of the outermost MPLS label (RFC 5462; EXP before).
     pub exp: Option<u8>,
-    /// The IP packet in it. Nothing: whatever is in it.
+    /// The IP packet in it. Nothing: any contents.
     pub ip: Option<Match>,
 }
 
@@ -94,7 +94,7 @@ pub struct FrameEntry {
 }
 
 const MACS: u64 = (1 << 48) - 1;
-/// Words of what the entry asks of the frame itself.
+/// Words with the entry's conditions on the frame itself.
 const FRAME: usize = 5;
 const TYPE_AT: u32 = 16;
 const VLAN_AT: u32 = 32;

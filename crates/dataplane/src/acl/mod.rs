@@ -189,8 +189,8 @@ pub struct AccessList {
 }
 
 impl AccessList {
-    /// Compiles a list; `rest` counts what no entry has. An error names the place of the
-    /// wrong entry.
+    /// Compiles a list; `rest` counts packets that match no entry. An error names the place
+    /// of the wrong entry.
     pub fn new(entries: &[AclEntry], rest: u32) -> Result<Self, (usize, SelectorError)> {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for (place, entry) in entries.iter().enumerate() {
@@ -221,9 +221,9 @@ impl AccessList {
         Ok(Self { frames: Compiled::new(rules), ..self })
     }
 
-    /// The list with an edit, in a millisecond whatever its length. The edit is one of the list
-    /// as it was compiled, and takes the place of an earlier one. Nothing if it is too large,
-    /// or an entry is wrong: then the list is compiled anew.
+    /// The list with an edit, in a millisecond for any length. The edit is one of the list as
+    /// it was compiled, and takes the place of an earlier one. Nothing if it is too large, or
+    /// an entry is wrong: then the list is compiled anew.
     pub fn edited(&self, edit: &Edit) -> Option<Self> {
         let (mut v4, mut v6, mut frames) = (Vec::new(), Vec::new(), Vec::new());
         for (before, entry) in &edit.packets {

@@ -16,7 +16,7 @@ const ORDER: u32 = 0;
 #[derive(Clone, Copy, Debug)]
 struct Then {
     outcome: AclOutcome,
-    /// The flags that are asked for, and what they have to be.
+    /// Mask of the flags that are compared, and their required values.
     mask: u16,
     value: u16,
 }

@@ -254,7 +254,7 @@ fn acl_refuses_what_it_cannot_read_and_says_why() {
 }
 
 /// RFC 1858: a first fragment that shows no TCP flags, and a second one that would write
-/// them, pass no list, whatever it permits.
+/// them, pass no list, even if it permits everything.
 #[test]
 fn acl_refuses_fragments_that_hide_or_rewrite_tcp_flags() {
     for v4 in [true, false] {

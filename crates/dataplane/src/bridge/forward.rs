@@ -18,7 +18,7 @@ const VID_RESERVED: u16 = 0xfff;
 /// Octets of an Ethernet header.
 const LINK: usize = ethernet::Header::LEN;
 
-/// Frames between asking for what the table has of one and reading it.
+/// Frames between the prefetch of a table's entry and its use.
 const AHEAD: usize = 8;
 
 /// The stage at [`Next::Bridge`].

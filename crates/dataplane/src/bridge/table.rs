@@ -90,7 +90,7 @@ pub enum Learned {
     Busy,
 }
 
-/// One learned address, for people to see.
+/// One learned address, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// The VLAN; 0 for untagged.
@@ -111,8 +111,8 @@ pub struct MacTable {
 }
 
 impl MacTable {
-    /// A table with places for `capacity` addresses or some more, which forgets
-    /// what it did not see for `ageing_seconds`. Only the node knows the secret.
+    /// A table with places for `capacity` addresses or some more, which forgets addresses
+    /// not seen for `ageing_seconds`. Only the node may know the secret.
     pub fn new(capacity: usize, ageing_seconds: u32, secret: [u64; 2]) -> Self {
         let buckets = capacity.div_ceil(WAYS).clamp(1, BUCKETS_MAX).next_power_of_two();
         let buckets = std::iter::repeat_with(Bucket::default).take(buckets).collect();
@@ -135,7 +135,8 @@ impl MacTable {
         self.note(self.seek(Key::new(vlan, mac.to_u64())), from, seconds(now))
     }
 
-    /// Asks the processor for what [`note`](Self::note) and [`find`](Self::find) read.
+    /// Asks the processor for the bucket that [`note`](Self::note) and [`find`](Self::find)
+    /// read.
     #[inline(always)]
     pub(super) fn prefetch(&self, sought: Sought) {
         if let Some(bucket) = self.buckets.get(sought.bucket as usize) {

@@ -28,8 +28,8 @@ const SAMPLE: usize = 512;
 const PROGRESS: f32 = 0.85;
 /// Steps and rules of a look-up, on average, from which on further trees are tried.
 const LONG: f32 = 8.0;
-/// An address of a rule is wide if it has so many times what the middle one has, as a
-/// power of two.
+/// An address of a rule is wide if its range is so many times the median, as a power of
+/// two.
 const WIDER: u32 = 8;
 
 /// Compiles rules, which are in order.

@@ -11,7 +11,7 @@
 use super::Direction;
 use ferrule_pipeline::{NEAR_MAX, prefetch_slice};
 
-/// The number of what is not counted.
+/// The number in place of a counter where packets are not counted.
 pub const UNCOUNTED: u32 = u32::MAX;
 
 /// Packets and octets that matched an entry.
@@ -28,7 +28,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Adds what another worker counted.
+    /// Adds another worker's counts.
     pub fn merge(&mut self, other: &Self) {
         self.packets_out += other.packets_out;
         self.octets_out += other.octets_out;

@@ -288,7 +288,7 @@ pub(crate) fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, Dro
     Ok(Key { words: u128::words(local, remote, rest) })
 }
 
-/// Protocol, ports and message of what is behind the IP headers.
+/// Protocol, ports and message of the header behind the IP headers.
 #[inline(always)]
 fn rest(protocol: Option<Protocol>, upper: Option<&[u8]>, direction: Direction) -> u64 {
     const PORTS: u64 = NONE << LOCAL_PORT.0 | NONE << REMOTE_PORT.0;

@@ -5,10 +5,10 @@
 //!   packet ─▶ key: its fields in a few words ─▶ trees ─▶ leaves ─▶ first rule
 //! ```
 //!
-//! * [`selector`] what a person says of IP packets. `key` what a packet shows. `rule` one
+//! * [`selector`] traffic as an operator describes it. `key` the fields of a packet. `rule` one
 //!   selector, compiled. A list of another shape brings its own [`Rule`].
 //! * `tree` all rules; `build` how.
-//! * [`hits`] what each entry was asked for.
+//! * [`hits`] matches of each entry.
 
 mod build;
 pub mod hits;

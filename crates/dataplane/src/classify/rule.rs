@@ -5,7 +5,7 @@ use super::selector::Selector;
 use super::{KeyField, Rule, WORDS_MAX};
 use std::net::IpAddr;
 
-/// A selector, its place in the order, and what it stands for. Of IPv4, one cache line.
+/// A selector, its place in the order, and its outcome. Of IPv4, one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct SelectorRule<A, T> {

@@ -77,7 +77,7 @@ impl Slot {
 }
 
 /// One tree, over rules that stand by themselves: many leaves may have the same ones, and
-/// what all look-ups touch shall stay in the cache.
+/// the nodes that all look-ups touch shall stay in the cache.
 pub(super) struct Tree {
     pub root: Slot,
     pub slots: Box<[Slot]>,

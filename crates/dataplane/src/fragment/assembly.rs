@@ -136,8 +136,8 @@ impl Assembly {
     }
 
     fn mend(&mut self) -> Result<(), DropReason> {
-        // RFC 3168 section 5.3: congestion that one fragment met is told of the
-        // whole, and what cannot have met it did not.
+        // RFC 3168 section 5.3: congestion that one fragment met marks the whole datagram;
+        // a fragment that is not ECN-capable contradicts that.
         let congested = self.ecn & 1 << CE != 0;
         if congested && self.ecn & 1 << NOT_ECT != 0 {
             return Err(DropReason::FragmentOverlap);

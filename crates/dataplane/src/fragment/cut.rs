@@ -25,10 +25,9 @@ pub const FRAGMENTS_MAX: usize = 128;
 /// The fragments behind the first one, in reverse order.
 pub type Rest = ArrayVec<Packet, FRAGMENTS_MAX>;
 
-/// Cuts a packet longer than `mtu`, which may be fragmented, into pieces that
-/// are not; the caller has seen that it may be. In a label stack, what the labels are in
-/// front of is cut, and each piece gets them (RFC 3032 section 3.4). On an error `packet`
-/// is whole.
+/// Cuts a packet longer than `mtu`, which may be fragmented, into pieces that are not; the
+/// caller has seen that it may be. In a label stack, the packet behind the labels is cut,
+/// and each piece gets them (RFC 3032 section 3.4). On an error `packet` is whole.
 pub fn cut(
     ctx: &mut Ctx<'_>,
     packet: &mut Packet,
@@ -155,15 +154,15 @@ fn name(data: &mut [u8], named: usize, len: usize) {
 
 /// The unfragmentable part of an IPv6 packet, with which every fragment begins.
 struct Front {
-    /// The octet that says what follows.
+    /// The octet that names the following header.
     named: usize,
     /// Its end.
     end: usize,
 }
 
 impl Front {
-    /// The IPv6 header, and what follows up to hop-by-hop options or the routing
-    /// header. Nothing if there is a fragment header already.
+    /// The IPv6 header, and the headers up to hop-by-hop options or the routing header.
+    /// Nothing if there is a fragment header already.
     fn of(data: &[u8]) -> Option<Self> {
         let mut front = Self { named: 6, end: ipv6::Header::LEN };
         let (mut named, mut at) = (front.named, front.end);

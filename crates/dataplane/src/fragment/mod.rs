@@ -71,5 +71,5 @@ pub const REASSEMBLY_TIME: Duration = Duration::from_secs(60);
 /// Octets of headers in front of a fragment's data, at most.
 pub const HEADERS_MAX: usize = 128;
 
-/// Octets left free behind a whole datagram: trailer and ICV of what protects it.
+/// Octets left free behind a whole datagram: trailer and ICV of the SA that protects it.
 pub const TAIL_ROOM: usize = 64;

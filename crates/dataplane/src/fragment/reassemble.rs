@@ -76,7 +76,7 @@ impl Reassemble {
         self.held
     }
 
-    /// Gives up what waited too long. The sender is told if the first fragment
+    /// Gives up datagrams that waited too long. The sender is told if the first fragment
     /// came (RFC 792, RFC 4443 section 3.3).
     pub fn expire(&mut self, ctx: &mut Ctx<'_>) {
         self.due = None;
@@ -190,7 +190,7 @@ impl Reassemble {
         self.close(ctx, at, State::Free, DropReason::ReassemblyFull);
     }
 
-    /// Drops what there is of a datagram.
+    /// Drops the fragments of a datagram.
     fn close(&mut self, ctx: &mut Ctx<'_>, at: usize, then: State, reason: DropReason) {
         if matches!(then, State::Free) {
             self.tags[at] = FREE;
@@ -231,7 +231,7 @@ fn too_late(ctx: &mut Ctx<'_>, assembly: Assembly) {
     tell(ctx, packet, if v4 { TIME_EXCEEDED_V4 } else { TIME_EXCEEDED_V6 }, 0);
 }
 
-/// The packet becomes what its sender is told.
+/// The packet becomes the ICMP error to its sender.
 fn tell(ctx: &mut Ctx<'_>, mut packet: Packet, kind: u16, pointer: u16) {
     let meta = packet.meta_mut();
     (meta.icmp, meta.offset) = (kind, pointer);

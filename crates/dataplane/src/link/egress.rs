@@ -201,7 +201,7 @@ fn entropy(packet: &Packet) -> u32 {
     ORDINARY + ((u64::from(hash) * u64::from((1 << 20) - ORDINARY)) >> 32) as u32
 }
 
-/// The TTL of what stands in front.
+/// The TTL of the header in front.
 #[inline]
 fn ttl_of(packet: &Packet, stack: bool) -> Result<u8, DropReason> {
     let at = match EtherType(packet.meta().ethertype) {

@@ -34,7 +34,7 @@ pub(crate) enum Entry {
     Other,
 }
 
-/// A routed interface: it takes what is for its address; labels, if there is MPLS on it.
+/// A routed interface: it takes IP for its address; labels, if there is MPLS on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routed {
     pub iface: u16,
@@ -122,7 +122,7 @@ impl Arrival {
         Self { policy, list, sources, clamps, is_open: policy == NONE && !clamps }
     }
 
-    /// Validation of the sources of what comes in, and its next stage.
+    /// Validation of the sources of arriving packets, and their next stage.
     #[inline(always)]
     pub const fn validation(self) -> (Option<SourceCheck>, Next) {
         (self.sources, after_sources(self.list != NONE))
@@ -183,7 +183,7 @@ pub(crate) struct Exit {
     owner: u8,
     everywhere: bool,
     /// Next stage of a finished frame at a worker that has the port: straight to it if it
-    /// carries whatever the interface sends.
+    /// carries every frame that the interface sends.
     finished: Next,
     clamps: bool,
     /// TTL model of the label stack (RFC 3443).

@@ -1,4 +1,4 @@
-//! From a port to what its frames belong to.
+//! From a port to the logical interface of each frame.
 
 use super::exit::{Entry, Routed, to_ip};
 use super::tag::{self, VID};

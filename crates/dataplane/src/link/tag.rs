@@ -73,9 +73,8 @@ pub fn set_vid(packet: &mut Packet, vid: u16) -> bool {
     true
 }
 
-/// Makes a frame that leaves a bridge or a pseudowire by `iface` what its wire
-/// wants; next comes [`Next::Emit`](crate::Next::Emit) with the interface's
-/// port.
+/// Gives a frame that leaves a bridge or a pseudowire by `iface` the tag that its wire
+/// wants; next comes [`Next::Emit`](crate::Next::Emit) with the interface's port.
 ///
 /// 1. At an access interface the tag of the access VLAN goes; a frame of
 ///    another VLAN, or of none, must not leave here.

@@ -1,9 +1,9 @@
 //! EAPOL on its way to the MKA entity of a port: classes of senders, and their rates.
 //!
 //! An MKPDU shows by its ICV that a member of the CAK made it, and by its number that it is new:
-//! higher than all that were heard of that member. Both are asked of every one, whatever its
-//! addresses say: an attacker on the wire can copy all else. That costs an ICV, as a forged frame
-//! of data does, though AES-CMAC, which is serial, takes some five times as long as GCM does for as
+//! higher than every number heard of that member. Both are checked for every one, with any
+//! addresses: an attacker on the wire can copy all else. That costs an ICV, as a forged frame of
+//! data does, though AES-CMAC, which is serial, takes some five times as long as GCM does for as
 //! short a frame. Then each takes a token of its kind:
 //!
 //! * *Of a live peer*, as the MKA entity has found it to be. Without the CAK
@@ -47,7 +47,7 @@ const PEER_LEN: usize = 16;
 const NEWCOMERS: usize = 8;
 
 /// Members of a CAK that are not live peers and whose last number is known. Of more the first goes,
-/// and what was recorded of it is new again.
+/// and recorded messages of it are new again.
 const OTHERS_MAX: usize = 64;
 
 /// A participant of the port's MKA entity, with the key of its members' messages.

@@ -255,8 +255,8 @@ fn put_tag(place: &mut [u8], tci_an: u8, user: usize, pn: u64, sci: u64) -> Opti
     Some(())
 }
 
-/// Moves what is in front of `at` forward by `gap` octets, and makes room for the
-/// ICV behind: the place of the gap.
+/// Moves the octets in front of `at` forward by `gap` octets, and makes room for the ICV
+/// behind: the place of the gap.
 #[inline(always)]
 fn make_gap(packet: &mut Packet, at: usize, gap: usize) -> Option<&mut [u8]> {
     let data = packet.grow(gap, ICV_LEN)?;

@@ -17,7 +17,7 @@ use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::sectag::{Header, ICV_LEN};
 use ferrule_wire::{EtherType, FromBytes};
 
-/// A SecTAG and what it covers.
+/// A SecTAG and the octets that it covers.
 #[derive(Clone, Copy)]
 struct Tagged {
     header: Header,
@@ -413,7 +413,7 @@ fn read(data: &[u8], at: usize) -> Option<Tagged> {
     (header.is_legal() && user >= 2).then_some(Tagged { header, tag_len, user })
 }
 
-/// Takes the SecTAG off, by moving what is in front of it, and what is from `end` on.
+/// Takes the SecTAG off, by moving the octets in front of it, and cuts the frame at `end`.
 #[inline(always)]
 fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize, end: usize) {
     if at == MACS {

@@ -193,7 +193,7 @@ impl SecyIn {
         Ok(())
     }
 
-    /// Lets another engine have an association, with its window and what it counted.
+    /// Lets another engine have an association, with its window and counters.
     pub fn move_rx_sa<E: Engine<Packet>>(
         &mut self,
         engine: &mut E,
@@ -260,7 +260,7 @@ impl SecyIn {
         }
     }
 
-    /// Every SecY and what it counted.
+    /// Every SecY and its counters.
     pub fn report(&self) -> Vec<(u16, RxReport)> {
         let mut reports = Vec::new();
         for (index, secy) in self.rx.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {

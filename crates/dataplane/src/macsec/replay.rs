@@ -14,7 +14,7 @@ use crate::protection::authentic::{Authentic, Candidate};
 /// The largest window with a bitmap.
 pub const BITMAP_MAX: u32 = 4096;
 
-/// A window, and what was received in it.
+/// A window, and the numbers received in it.
 #[derive(Clone, Debug)]
 pub struct Window {
     mode: Replay,

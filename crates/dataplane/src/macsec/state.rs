@@ -63,13 +63,13 @@ pub struct SaReport {
     /// Receiving: lowest number that a receiver may accept which knows nothing else of the
     /// past. Sending: as `next_pn`.
     pub edge: u64,
-    /// The record that keeps it; sending, by what right numbers are taken from it.
+    /// The record that keeps it; sending, the lease under which numbers are taken from it.
     pub lease: Lease,
     /// Its counters.
     pub stats: Stats,
 }
 
-/// Checks what both directions have in common, and makes the key.
+/// Checks the conditions common to both directions, and makes the key.
 pub(super) fn key_spec(
     cipher: Cipher,
     an: u8,
@@ -183,8 +183,8 @@ pub(super) fn copy_macs(data: &mut [u8], from: usize, to: usize) -> Option<()> {
     Some(())
 }
 
-/// Swaps the addresses and the clear VLAN tags behind them, so that the
-/// addresses stand before the SecTAG and what the ICV covers is one piece.
+/// Swaps the addresses and the clear VLAN tags behind them, so that the addresses stand
+/// before the SecTAG and the octets under the ICV are one piece.
 #[inline]
 pub(super) fn tags_first(data: &mut [u8], at: usize) {
     if let Some(front) = data.get_mut(..at) {

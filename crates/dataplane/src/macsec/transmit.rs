@@ -224,7 +224,7 @@ impl SecyOut {
         }
     }
 
-    /// Every SecY and what it counted.
+    /// Every SecY and its counters.
     pub fn report(&self) -> Vec<(u16, TxReport)> {
         let installed = self.secys.iter().enumerate().filter_map(|(index, secy)| {
             let config = secy.config.as_ref()?;

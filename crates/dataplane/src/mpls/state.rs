@@ -8,8 +8,8 @@ use crate::graph::{Aside, Ctx, Next};
 use ferrule_base::DropReason;
 use ferrule_wire::pw;
 
-/// One pseudowire's count, and by what it is known when a configuration gives
-/// its number to another.
+/// One pseudowire's count, and the identity by which it is recognized when a configuration
+/// gives its number to another.
 #[derive(Clone, Copy)]
 struct Count {
     label_out: u32,

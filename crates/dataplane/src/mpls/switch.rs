@@ -43,7 +43,7 @@ impl Stage for Switch {
     }
 }
 
-/// The entry in front, with what earlier labels left of its TTL.
+/// The entry in front, with the TTL that earlier labels left.
 #[derive(Clone, Copy)]
 struct Top {
     label: u32,
@@ -58,7 +58,7 @@ enum Refusal {
     Drop(DropReason),
     /// Within the path.
     Expired,
-    /// With labels, longer than the link takes by what is in `limit`.
+    /// With labels, longer than the link takes by the octets in `limit`.
     TooLong,
 }
 
@@ -109,8 +109,8 @@ struct Carried {
 }
 
 impl Carried {
-    /// Nothing if what is below the labels is not IP: an Ethernet frame may begin like it,
-    /// but has neither its lengths nor its checksum.
+    /// Nothing if the octets below the labels are not IP: an Ethernet frame may begin like
+    /// it, but has neither its lengths nor its checksum.
     fn of(packet: &[u8]) -> Option<Self> {
         let (_, behind) = Stack::parse(packet).ok()?;
         match behind.first()? >> 4 {
@@ -318,9 +318,9 @@ fn raise_alert(class: u8, packet: &mut Packet) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// Takes the label off for the last router of the path (RFC 3031 section 3.16).
-/// In the uniform model what comes out bears the TTL of the label, but never
-/// more than it had (RFC 3443).
+/// Takes the label off for the last router of the path (RFC 3031 section 3.16). In the
+/// uniform model the exposed header bears the TTL of the label, but never more than it had
+/// (RFC 3443).
 #[inline]
 fn expose(model: TtlModel, top: Top, ttl: u8, packet: &mut Packet) -> Result<(), DropReason> {
     packet.strip(Header::LEN);

@@ -11,7 +11,7 @@
 //! A protocol brings `Protection::prepare_all` and `Protection::finish`, and these are
 //! the same for every engine.
 //!
-//! * [`authentic`] what a replay window asks for before it moves.
+//! * [`authentic`] the proof that a replay window requires before it moves.
 //! * [`sequence`] the numbers that an outbound SA may use.
 //! * `table`: SAs by index, and how they come and go without losing a packet.
 //! * [`tickets`] order for jobs that come back later.
@@ -33,8 +33,8 @@ pub(crate) trait Protection {
     /// Stage that submits the jobs.
     const SUBMITTER: Submitter;
 
-    /// Asks the processor for what [`prepare_all`](Self::prepare_all) and the engine are going to
-    /// read, where that is more than the nearest cache holds.
+    /// Asks the processor for the memory that [`prepare_all`](Self::prepare_all) and the engine
+    /// are going to read, where that is more than the nearest cache holds.
     fn prefetch<E: Engine<Packet>>(&self, ctx: &Ctx<'_>, engine: &E, batch: &Batch) {
         let _ = (ctx, engine, batch);
     }

@@ -38,7 +38,7 @@ pub const WINDOW_EACH: u32 = 512;
 /// to go, never take from the same range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// The fingerprint of what makes the nonces.
+    /// The fingerprint of the key and of the nonces' constant part.
     pub record: [u8; 16],
     /// Number of the lease; 0 if its numbers are not recorded.
     pub number: u32,
@@ -141,7 +141,7 @@ impl Sequence {
         (0..workers).map(one).collect()
     }
 
-    /// By what right its numbers are taken.
+    /// The lease under which its numbers are taken.
     pub const fn lease(&self) -> Lease {
         self.lease
     }
@@ -217,7 +217,7 @@ impl Sequence {
         }
     }
 
-    /// Raises the limit to what is now on stable storage. It never falls.
+    /// Raises the limit to the one that is now on stable storage. It never falls.
     pub fn extend(&mut self, limit: u64) {
         let limit = limit.min(self.max);
         match &self.share {

@@ -68,8 +68,8 @@ pub enum SaError {
     Selector(usize, SelectorError),
 }
 
-/// Octets at the beginning of an SA in its place that its packets read and write; the
-/// rest is for reports and for what is rare.
+/// Octets at the beginning of an SA in its place that its packets read and write; the rest
+/// is for reports and rare cases.
 pub(crate) const HOT: usize = 4 * LINE;
 
 /// An SA in its place.
@@ -187,7 +187,7 @@ impl<T> SaTable<T> {
         self.slab.len() > NEAR_MAX
     }
 
-    /// Asks for what packets read of the SA at an index.
+    /// Asks for the part of the SA at an index that packets read.
     #[inline(always)]
     pub fn prefetch(&self, index: u32) {
         let slot = self.places.get(index as usize).map_or(usize::MAX, |&slot| slot as usize);

@@ -22,14 +22,14 @@ pub(super) const fn is_host_v6(address: Ipv6Addr) -> bool {
     !address.is_multicast() && !is_internal_v6(address)
 }
 
-/// True for what has no place on a link: `::`, `::1` and `::ffff:0:0/96`.
+/// True for addresses that have no place on a link: `::`, `::1` and `::ffff:0:0/96`.
 #[inline]
 pub(super) const fn is_internal_v6(address: Ipv6Addr) -> bool {
     let [a, b, c, d, e, f, high, low] = address.segments();
     a | b | c | d | e == 0 && (f == 0xffff || f == 0 && high == 0 && low <= 1)
 }
 
-/// True for what has no place on a link: this network (0/8) and loopback.
+/// True for addresses that have no place on a link: this network (0/8) and loopback.
 #[inline]
 pub(super) const fn is_internal_v4(address: Ipv4Addr) -> bool {
     matches!(address.octets()[0], 0 | 127)

@@ -159,7 +159,7 @@ impl Columns {
         padded != 0
     }
 
-    /// Takes off what follows a good packet.
+    /// Takes off the octets behind a good packet.
     #[cold]
     fn strip_padding(&self, batch: &mut Batch) {
         let rows = self.odd.iter().zip(&self.first);
@@ -267,7 +267,7 @@ struct Decision {
     route: Option<Route>,
     /// The policy of the interface by which clear packets come.
     inbound: Option<usize>,
-    /// The way out: by what its interface, and that of arrival, want.
+    /// The way out: the stages that its interface, and that of arrival, need.
     outbound: Next,
 }
 
@@ -507,8 +507,8 @@ fn record(
     Hop { own, now }.record(packet.data_mut(), header_len, is_ours)
 }
 
-/// True for the headers between IPv6 and what it carries that may have options or may
-/// stand in front of them.
+/// True for the headers between IPv6 and the upper layer that may have options or may stand
+/// in front of them.
 const fn is_extension(next: Protocol) -> bool {
     matches!(
         next,
@@ -517,7 +517,7 @@ const fn is_extension(next: Protocol) -> bool {
 }
 
 /// The end of a packet with an option that must not be skipped (RFC 8200 section 4.2): the
-/// node looks for them in what is for itself or for a group that it is in, and on the way
+/// node looks for them in packets for itself or for a group that it is in, and on the way
 /// in the hop-by-hop header.
 #[cold]
 fn unknown_option(

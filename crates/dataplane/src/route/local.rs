@@ -13,7 +13,7 @@ use ferrule_wire::{EtherType, FromBytes, Protocol, checksum, icmpv4, icmpv6, ipv
 pub const ECHO_PER_SECOND: u64 = 20_000;
 /// Echo requests that it answers at once.
 pub const ECHO_BURST: u64 = 1_000;
-/// TTL and hop limit of what is made here.
+/// TTL and hop limit of packets made here.
 pub(super) const TTL: u8 = 64;
 
 /// ICMPv4 protocol unreachable, type and code.

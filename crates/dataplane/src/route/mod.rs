@@ -8,10 +8,10 @@
 //!   └── replies and errors made here ◀── Local, IcmpError
 //! ```
 //!
-//! IPv4 options are forwarded, record route and timestamp with this hop; of IPv6 options
-//! each says itself what becomes of a packet whose reader does not know it. Groups,
-//! broadcasts, loopback and link-local addresses are not forwarded. A clear packet from an interface with
-//! a policy passes that policy first, unless it is ESP for this node.
+//! IPv4 options are forwarded, record route and timestamp with this hop; each IPv6 option itself
+//! gives the treatment of a packet whose reader does not know it. Groups, broadcasts, loopback and
+//! link-local addresses are not forwarded. A clear packet from an interface with a policy passes
+//! that policy first, unless it is ESP for this node.
 //!
 //! Dropped here: `malformed`, `bad-checksum`, `bad-source`, `no-route`,
 //! `route-discard`, `not-routed`, `ttl-expired`, `too-big`, `policy-discard`,

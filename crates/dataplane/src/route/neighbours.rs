@@ -17,7 +17,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Places in the table: more than a large configuration names, and what is learned.
+/// Places in the table: enough for the neighbours that a large configuration names and
+/// those that are learned.
 pub const NEIGHBOURS_MAX: usize = 1 << 16;
 /// Places in a bucket: a neighbour that finds its bucket full is refused.
 const BUCKET: usize = 64;

@@ -86,8 +86,8 @@ impl Stage for Sources {
 }
 
 impl Columns {
-    /// Step 1 for IPv4. (Of what is no IPv4 header, the routing table's
-    /// stage says why it is dropped.)
+    /// Step 1 for IPv4. (A packet without an IPv4 header is dropped by the routing table's
+    /// stage, with its reason.)
     #[inline(always)]
     fn look_up(&mut self, tables: &Tables, batch: &Batch) {
         for (packet, src) in batch.iter().zip(&mut self.src) {

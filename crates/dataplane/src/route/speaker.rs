@@ -42,8 +42,9 @@ pub(super) fn speaker(
 }
 
 /// Own addresses of the sender's family and scope, the best first: the one that the packet
-/// was for (RFC 1122 section 3.2.2, RFC 4443 section 2.2 (a)); for what came out of an SA
-/// those of the network that it was for; those where it came in; all others of its table.
+/// was for (RFC 1122 section 3.2.2, RFC 4443 section 2.2 (a)); for a packet that came out
+/// of an SA those of the network that it was for; those where it came in; all others of its
+/// table.
 fn candidates<'a>(
     tables: &'a Tables,
     packet: &Packet,

@@ -5,8 +5,8 @@ use ferrule_base::Instant;
 use ferrule_dataplane::Tally;
 use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
 
-/// A port of any kind with what is fitted to it. Frames cross the card, if there is
-/// one, in both directions; counters are those of the wire.
+/// A port of any kind with its card, if it has one. Frames cross the card in both
+/// directions; counters are those of the wire.
 pub struct Fitted {
     port: Box<dyn Port>,
     card: Option<Box<Card>>,
@@ -15,7 +15,7 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// A port, the card that is fitted to it, and what is to be added to its counters.
+    /// A port, the card that is fitted to it, and counts to be added to its counters.
     pub fn new(port: Box<dyn Port>, card: Option<Box<Card>>, before: PortStats) -> Self {
         Self { port, card, before }
     }

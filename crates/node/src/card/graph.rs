@@ -140,8 +140,8 @@ impl Card {
         }
     }
 
-    /// Frames of the node, through the card, to the port. While the port has no
-    /// room for what was sealed before, nothing is taken.
+    /// Frames of the node, through the card, to the port. While the port has no room for
+    /// frames sealed before, none is taken.
     pub(super) fn transmit(
         &mut self,
         port: &mut dyn Port,
@@ -161,8 +161,8 @@ impl Card {
         self.flush(port, now, cache);
     }
 
-    /// Counts what comes in, and takes it through the graph. Nothing that others noted
-    /// about it is believed.
+    /// Counts frames that come in, and takes them through the graph. Metadata that others
+    /// wrote is not trusted.
     fn enter(&mut self, now: Instant, cache: &mut PoolCache, at: Place, batch: &mut Box<Batch>) {
         let Crossed { from_wire, from_node, .. } = &mut self.crossed;
         let flow = if matches!(at, Place::Down) { from_node } else { from_wire };
@@ -175,7 +175,7 @@ impl Card {
         turn.run(batch);
     }
 
-    /// Gives the port what is sealed, as far as it has room.
+    /// Gives the port sealed frames, as far as it has room.
     fn flush(&mut self, port: &mut dyn Port, now: Instant, cache: &mut PoolCache) {
         let mut batch = Batch::new();
         while !self.to_wire.is_empty() {

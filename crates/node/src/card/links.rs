@@ -59,8 +59,8 @@ impl Links {
         Ok(())
     }
 
-    /// Puts a packet's link header back in front of it, with the EtherType of what
-    /// the packet is now.
+    /// Puts a packet's link header back in front of it, with the EtherType of the packet as
+    /// it is now.
     #[inline]
     pub fn restore(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
         let place = usize::from(packet.meta().link).checked_sub(1);

@@ -15,11 +15,11 @@
 //!                     the port
 //! ```
 //!
-//! **The link header stays.** The node above never sees IPsec or MACsec: the card makes
-//! and strips the whole ESP packet (RFC 4303, tunnel mode) or SecTAG (IEEE 802.1AE). The
-//! outer packet goes to the link address that the node resolved for the inner one;
-//! `Links` keeps the header meanwhile. So the node's route to what lies behind a tunnel
-//! must name the next hop by which the other gateway is reached; a card has no routes.
+//! **The link header stays.** The node above never sees IPsec or MACsec: the card makes and
+//! strips the whole ESP packet (RFC 4303, tunnel mode) or SecTAG (IEEE 802.1AE). The outer
+//! packet goes to the link address that the node resolved for the inner one; `Links` keeps
+//! the header meanwhile. So the node's route to the networks behind a tunnel must name the
+//! next hop by which the other gateway is reached; a card has no routes.
 //!
 //! **It fails closed.** At an interface with a policy, only IP (as the policy says), ARP
 //! and neighbour discovery pass; a frame that the node marked as exempt is checked like any
@@ -71,7 +71,7 @@ pub(crate) enum CardCommand {
     Tables(Arc<Tables>),
     /// Forget everything and start again.
     Reset,
-    /// Forget what came since: all of it comes behind this.
+    /// Forget commands so far: all of them come again behind this.
     Fill,
     /// Stop as a card does that failed: it answers to nothing but a reset.
     Halt,

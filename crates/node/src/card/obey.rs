@@ -8,7 +8,7 @@ use ferrule_pipeline::PoolCache;
 use std::sync::Arc;
 
 impl Card {
-    /// Carries out what waits in the control channel.
+    /// Carries out commands that wait in the control channel.
     pub(crate) fn obey(&mut self, cache: &mut PoolCache) {
         while let Ok(command) = self.commands.pop() {
             self.carry_out(command, cache);
@@ -21,7 +21,7 @@ impl Card {
         match command {
             CardCommand::Reset => {
                 if self.state != State::Halted {
-                    // A card that is well tells first what it knows.
+                    // A card that is well first reports its windows.
                     self.report_edges();
                 }
                 self.forget(cache);

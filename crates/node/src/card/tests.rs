@@ -1,5 +1,5 @@
-//! Laws of a card's own stages: whatever comes, nothing panics, nothing is lost, and
-//! nothing leaves an interface with a policy that the policy does not know of.
+//! Laws of a card's own stages: for any frames nothing panics, nothing is lost, and no
+//! frame that the policy does not permit leaves an interface with one.
 
 use super::down::down;
 use super::links::{LINKS_MAX, Links};

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Digest in place of a value that is no secret: keeping it costs little, whatever the value.
+/// Digest in place of a value that is no secret: keeping it costs little for a value of any
+/// size.
 pub(crate) type Mark = [u8; 16];
 
 /// Mark of a value; another value has another mark, chance aside.
@@ -33,7 +34,7 @@ impl<T> Clone for KeptTables<T> {
 }
 
 impl<T> KeptTables<T> {
-    /// The tables of these entries: those of the configuration before, and what is new compiled.
+    /// The tables of these entries: those of the configuration before, and new ones compiled.
     /// Tables of other entries are forgotten.
     pub fn tables<E: Hash>(
         &mut self,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 struct Listed {
     /// For IP packets, for frames.
     uses: [bool; 2],
-    /// Marks of its entries in order, and of what none of them has.
+    /// Marks of its entries in order, and of the packets that match none.
     marks: Box<[Mark]>,
     list: Arc<AccessList>,
     /// The list of which this one is an edit, if it is: it has the same trees.
@@ -81,7 +81,7 @@ fn uses(config: &Config, number: usize) -> [bool; 2] {
     [config.interfaces.iter().any(|i| used([i.acl_in, i.acl_out])), frames]
 }
 
-/// The marks of a list's entries, and of what none of them has.
+/// The marks of a list's entries, and of the packets that match none.
 fn marks(list: &AclConfig) -> Box<[Mark]> {
     let entries = list.entries.iter().map(|entry| mark(&(&list.name, Some(entry))));
     entries.chain([mark(&(&list.name, None::<()>))]).collect()
@@ -120,7 +120,7 @@ impl ReadyLists {
         self.0.iter().any(|list| list.compiled.is_some())
     }
 
-    /// The lists of a configuration: a known one that will do, what `or` makes of it, or
+    /// The lists of a configuration: a known one that will do, the result of `or`, or
     /// compiled.
     fn lists(
         &self,
@@ -149,7 +149,7 @@ impl ReadyLists {
 
 impl Builder<'_> {
     /// Access lists. Counters are numbered as entries are in the configuration; behind those
-    /// of each list comes that of what no entry has.
+    /// of each list comes that of packets that match none.
     pub(super) fn lists(&mut self) {
         let shared = &mut *self.shared;
         let before = std::mem::take(&mut shared.lists);

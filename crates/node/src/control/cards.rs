@@ -51,7 +51,7 @@ impl CardLink {
         !self.events.is_empty() || (!self.waiting.is_empty() && !self.commands.is_full())
     }
 
-    /// Gives it what waits, as far as there is room.
+    /// Gives it commands that wait, as far as there is room.
     fn pump(&mut self) {
         while !self.commands.is_full()
             && let Some(command) = self.waiting.pop_front()
@@ -119,7 +119,7 @@ impl Control {
                 card.carry_out(command, &mut self.cache);
                 Ok(())
             }
-            // Nothing overtakes what it is being filled with.
+            // Nothing overtakes the commands that fill it.
             None if !link.waiting.is_empty() => Err(BuildError::Stuck),
             None => link.commands.push(command).map_err(|_| BuildError::Stuck),
         }
@@ -142,7 +142,7 @@ impl Control {
         self.cards.iter().all(|c| c.waiting.is_empty() && !c.commands.is_full())
     }
 
-    /// Takes what the cards say.
+    /// Takes the cards' events.
     pub(super) fn hear_cards(&mut self, now: Instant) -> usize {
         let mut done = 0;
         for at in 0..self.cards.len() {
@@ -193,8 +193,8 @@ impl Control {
         self.command_by_port(port, CardCommand::Reset)
     }
 
-    /// Stops the card of a port as if it had failed, to see what becomes of it. False:
-    /// the port has none.
+    /// Stops the card of a port as if it had failed, for tests of its recovery. False: the
+    /// port has none.
     pub fn halt_card(&mut self, port: usize) -> Result<bool, BuildError> {
         self.command_by_port(port, CardCommand::Halt)
     }

@@ -33,11 +33,11 @@ pub struct AgreedSa {
 /// Order of a keying protocol.
 #[derive(Clone, Debug)]
 pub enum SaOrder {
-    /// Open what comes with this SPI.
+    /// Open packets with this SPI.
     AddInbound(AgreedSa),
     /// Be ready to seal; nothing is sent yet.
     AddOutbound(AgreedSa),
-    /// Seal by this outbound SA what is for its tunnel, from now on.
+    /// Seal by this outbound SA the packets for its tunnel, from now on.
     Use(Sa),
     /// Let go of an SA, once nothing is under way to it.
     Drop(Sa),
@@ -96,7 +96,7 @@ impl Control {
         let sa = SaConfig { spi, keys, salt, worker, fixed: true };
         let (seat, client) = (version.seat_of(of, worker), Client::Keying(token));
         if matches!(seat, Seat::Card(_)) {
-            // A card answers nothing, and forgets what it has when it is reset.
+            // A card answers no orders, and forgets its SAs when it is reset.
             return Err(Refused(format!(
                 "tunnel `{tunnel}` is a card's: its keys are in the file"
             )));
@@ -170,7 +170,7 @@ impl Control {
         self.incidents.push(Incident::SaRefused { sa, why });
     }
 
-    /// An SA of ESP or AH, by what people call it.
+    /// An SA of ESP or AH, by its name for operators.
     fn name_of(&self, sa: Sa) -> String {
         let (slot, spi) = self.sas.slot_and_spi(sa).unwrap_or_default();
         let tunnel = self.compiled.tunnel_of(slot).map(|number| &*self.config.tunnels[number].name);

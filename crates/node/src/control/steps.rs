@@ -22,7 +22,7 @@ use ferrule_pipeline::Port;
 use std::collections::VecDeque;
 use std::mem::take;
 
-/// A step takes longer than this only if a worker does not run: people are told.
+/// A step takes longer than this only if a worker does not run: the operator is told.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The control part looks so often meanwhile. Where more time went by from one look to the
 /// next, the whole node stood still (a machine that slept, a clock that leapt), and its
@@ -36,7 +36,7 @@ const ROOM: usize = 16;
 enum Step {
     /// Associations that end before anything else: changes of SecYs, and inbound SAs.
     End(Changes, Vec<u32>),
-    /// Changes, what is new, tables for the cards, and tables that workers hold ready.
+    /// Changes, new SAs, tables for the cards, and tables that workers hold ready.
     Ready(Changes, Box<EspPlan>),
     /// The tables that are held ready are in force.
     Switch,
@@ -58,8 +58,8 @@ pub(super) struct Steps {
     coming: VecDeque<Step>,
     /// Workers that have not done the step yet.
     behind: Vec<usize>,
-    /// Time that is left for the step, and when that was looked at; nothing once people
-    /// were told that it takes too long.
+    /// Time that is left for the step, and when that was looked at; nothing once the
+    /// operator was told that it takes too long.
     patience: Option<(Duration, Instant)>,
     ports: Vec<(usize, PortId, Box<dyn Port>)>,
     filling: Filling,

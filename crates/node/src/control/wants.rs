@@ -27,7 +27,7 @@ pub(super) struct Wants {
     /// record ask for the same.
     begun: HashMap<RecordLimit, Vec<(Seat, Want)>>,
     look: Option<Instant>,
-    /// People were told that counters cannot be written.
+    /// The operator was told that counters cannot be written.
     told: bool,
 }
 
@@ -46,8 +46,8 @@ impl Wants {
 }
 
 impl Control {
-    /// Reserves what an SA wants. One whose record has a newer lease gets no more: it
-    /// is about to go, and what is behind its range is another's.
+    /// Reserves the numbers that an SA wants. One whose record has a newer lease gets no
+    /// more: it is about to go, and the numbers behind its range are another's.
     pub(super) fn want(&mut self, now: Instant, seat: Seat, want: Want) {
         if matches!(want.by, Asker::Macsec(..)) && want.lease == Lease::default() {
             // Its key dies with the process: no record keeps its numbers. (That it is time for
@@ -93,7 +93,7 @@ impl Control {
         }
     }
 
-    /// Hears what was written, and tries again what could not be. Returns how much there was.
+    /// Takes the results of writes, and tries failed ones again. Returns their number.
     pub(super) fn mind_wants(&mut self, now: Instant) -> usize {
         let mut heard = 0;
         while let Some(Reserved { record, limit, done }) = self.leases.poll_reserved() {

@@ -27,8 +27,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// For so long something may be under way before what is to go goes all the same: a
-/// worker that has more to do than it can, an engine that hangs.
+/// Longest time for which packets under way delay the removal of an association: a worker
+/// that has more to do than it can, an engine that hangs.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// Time after which a worker that waits for others looks again.
@@ -103,7 +103,7 @@ pub(crate) struct Peer {
     from: Incoming,
     /// Number of its current tables.
     has: Arc<AtomicU64>,
-    /// Nothing of what it sent by tables before these is under way any more.
+    /// No packet that it sent by tables before these is under way any more.
     heard: u64,
 }
 
@@ -113,7 +113,7 @@ impl Peer {
     }
 }
 
-/// A change of tables, and of what goes with them.
+/// A change of tables, and of the associations that go with them.
 pub(super) struct Handover {
     /// Tables that are held ready.
     pub ready: Option<Arc<Tables>>,
@@ -122,7 +122,8 @@ pub(super) struct Handover {
     number: u64,
     /// Associations to be removed as soon as nothing is under way to them.
     pub leaving: VecDeque<Ordered>,
-    /// Answers about what is gone, but for what an engine still has of it.
+    /// Answers about associations that are gone, but for packets that an engine still has
+    /// of them.
     gone: Vec<Event>,
     /// The steps to be said once they are done.
     pub saying: Vec<u64>,
@@ -197,8 +198,8 @@ impl<E: Engine<Packet>> Worker<E> {
         taken
     }
 
-    /// Packets to other workers, each worker's in one go; for what its lane has no room is
-    /// dropped. (A chunk is made where more are under way than ever before.)
+    /// Packets to other workers, each worker's in one go; those for which its lane has no
+    /// room are dropped. (A chunk is made where more are under way than ever before.)
     pub(super) fn hand_off(&mut self) {
         for worker in 0..self.peers.len().max(self.out.handoffs().len()) {
             let Some(queue) = self.out.handoffs().get_mut(worker).filter(|q| !q.is_empty()) else {

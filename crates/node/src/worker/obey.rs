@@ -36,9 +36,8 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// Carries out what the control part asked for, between two batches.
-    /// Of many changes of associations only some, unless no frame has come yet; true
-    /// if there are more.
+    /// Carries out the control part's commands, between two batches. Of many changes of
+    /// associations only some, unless no frame has come yet; true if there are more.
     pub(super) fn obey(&mut self, now: Instant) -> bool {
         self.say_on();
         self.walk_edges();
@@ -93,8 +92,8 @@ impl<E: Engine<Packet>> Worker<E> {
         !self.asking.is_empty()
     }
 
-    /// Goes on with what those are told who asked what was counted, some SAs a turn: packets
-    /// do not wait for a hundred thousand.
+    /// Goes on with the requested reports, some SAs a turn: packets do not wait for a
+    /// hundred thousand.
     fn answer(&mut self, now: Instant) {
         for _ in 0..REPORT_WALKS {
             if self.asking.is_empty() || self.stages.sas.report_some(&mut self.told) {

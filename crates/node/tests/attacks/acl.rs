@@ -1,5 +1,5 @@
 //! Ways round an access list: fragments (RFC 1858, RFC 3128), options and extension headers
-//! in front of what an entry asks for, and what shows too little to be asked about.
+//! in front of the fields that an entry compares, and packets that show too few of them.
 
 use crate::craft::{self, DESTINATION, TCP, UDP, behind_options, halves, moved, v4, v4_with};
 use crate::net::Net;

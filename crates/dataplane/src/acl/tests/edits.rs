@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// A list with some entries gone and others that came.
 struct Edited<E> {
-    /// By the counters in the old list, and then that of what no entry has.
+    /// By the counters in the old list, and then that of packets that match no entry.
     counters: Vec<u32>,
     /// Entries that came, each with the place in the old list before which it stands.
     new: Vec<(u32, E)>,
@@ -104,7 +104,7 @@ proptest! {
         let edit = Edit { counters: now.counters.into(), packets: now.new, ..Edit::default() };
         let edited = compiled.edited(&edit).unwrap();
         agrees_with(&edited, &now.list, &families::packets(&now.list, count, &mut rng))?;
-        // Packets of what went, too.
+        // Packets of removed entries, too.
         agrees_with(&edited, &now.list, &families::packets(old, count, &mut rng))?;
     }
 }

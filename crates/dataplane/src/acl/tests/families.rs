@@ -167,7 +167,7 @@ pub fn list(family: Family, count: usize, rng: &mut Rng) -> Vec<AclEntry> {
     (0..count as u32).map(entry).collect()
 }
 
-/// Of a range its ends, what lies beside them, or anything in it.
+/// Of a range its ends, their neighbours, or anything in it.
 fn near(rng: &mut Rng, (first, last): (u128, u128)) -> u128 {
     match rng.below(8) {
         0 => first.wrapping_sub(1),
@@ -229,7 +229,7 @@ pub fn packet(entries: &[AclEntry], rng: &mut Rng) -> Fields {
         _ => rng.below(64) as u8,
     };
     let later = if entry.fragments { !rng.one_in(4) } else { rng.one_in(30) };
-    // The second eight octets of TCP are refused, whatever a list says.
+    // The second eight octets of TCP are refused by every list.
     let fragment = if later { 2 + rng.below(100) as u16 } else { 0 };
     let len = if rng.one_in(20) { rng.below(20) as usize } else { 20 };
     Fields { src, dst, protocol, ports, flags, dscp, fragment, len, option: rng.one_in(50) }

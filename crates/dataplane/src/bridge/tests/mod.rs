@@ -66,7 +66,7 @@ impl Rig<Forward> {
         self.run(packet)
     }
 
-    /// The ports by which a frame leaves, and what leaves there; or why not.
+    /// The ports by which a frame leaves, and its octets there; or the drop reason.
     pub(super) fn leaves(
         &mut self,
         iface: u16,

@@ -1,4 +1,4 @@
-//! Fragments as an independent hand writes them, and what the stage makes of them.
+//! Fragments as an independent hand writes them, and the stage's results.
 
 mod cut;
 mod model;

@@ -124,8 +124,8 @@ impl Part {
         let mut sum = Sum::zero();
         let behind = if len > SECTION {
             // They belong to the first section, which is reduced on its way.
-            // SAFETY: there are two powers from this one on, and what they stand
-            // in goes on.
+            // SAFETY: there are two powers from this one on, and the schedule
+            // goes on behind them.
             let powers =
                 unsafe { _mm512_loadu_si512(key.power(SECTION / BLOCK + ad_blocks).cast()) };
             sum.add(reverse(_mm512_zextsi256_si512(ad)), powers);
