@@ -9,7 +9,7 @@ use std::fmt;
 /// A key, made ready once: a tag allocates nothing.
 pub struct AesCmac(ByLength);
 
-/// By length of the key.
+/// Keyed state for either length of key.
 #[allow(clippy::large_enum_variant)] // a few for each port
 enum ByLength {
     Aes128(Cmac<Aes128Enc>),

@@ -103,11 +103,11 @@ pub struct EngineReport {
 pub struct Latency {
     /// Number of measurements.
     pub count: u64,
-    /// Half of them took no longer.
+    /// Half of the measurements are not longer.
     pub median: Duration,
-    /// 99 of 100 took no longer.
+    /// 99 of 100 measurements are not longer.
     pub p99: Duration,
-    /// None took longer.
+    /// The longest measurement.
     pub most: Duration,
 }
 

@@ -25,7 +25,7 @@ impl Span {
         self.start as usize + self.len as usize
     }
 
-    /// As a range for slicing.
+    /// The same octets as a range for slicing.
     #[inline]
     pub const fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end()
@@ -135,14 +135,14 @@ pub(crate) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// Of a job that owns its buffer.
+    /// The task of a job that owns its buffer.
     #[inline(always)]
     pub fn of<B: AsMut<[u8]>>(job: &'a mut Job<B>) -> Self {
         let Job { buf, key, nonce, op, verdict, ad, text, .. } = job;
         Self { buf: buf.as_mut(), key: *key, nonce, op: *op, verdict, ad, text: *text }
     }
 
-    /// Of a job whose buffer lies beside it.
+    /// The task of a job whose buffer lies beside it.
     #[inline(always)]
     pub fn beside<B: AsMut<[u8]>>(job: &'a mut Job<()>, buf: &'a mut B) -> Self {
         let Job { key, nonce, op, verdict, ad, text, .. } = job;

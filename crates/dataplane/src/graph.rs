@@ -359,7 +359,7 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    /// Of a packet that is set aside.
+    /// Place of a packet that is set aside.
     const ASIDE: u8 = u8::MAX;
     /// Beside a place: it is another worker's.
     const ELSEWHERE: u8 = 0x40;

@@ -15,29 +15,29 @@ use std::sync::Arc;
 /// The tables of a node.
 #[derive(Default)]
 pub struct Tables {
-    /// By [`PortId`].
+    /// Ports, by [`PortId`].
     pub ports: Vec<PortEntry>,
-    /// By interface number.
+    /// Logical interfaces, by number.
     pub ifaces: Vec<Iface>,
-    /// By [`VrfId`]; the first is the global table.
+    /// Routing tables, by [`VrfId`]; the first is the global table.
     pub vrfs: Vec<Arc<route::Vrf>>,
-    /// By adjacency number.
+    /// Adjacencies, by number.
     pub adjacencies: Vec<route::Adjacency>,
     /// Link addresses of neighbours, by the adjacency's `neighbour`.
     pub neighbours: Arc<route::Neighbours>,
-    /// By bridge number.
+    /// Bridges, by number.
     pub bridges: Vec<bridge::Bridge>,
     /// Incoming labels.
     pub lfib: mpls::Lfib,
-    /// By pseudowire number.
+    /// Pseudowires, by number.
     pub pws: Vec<mpls::Pseudowire>,
-    /// By policy number.
+    /// Policies of interfaces, by number.
     pub policies: Vec<Arc<ipsec::Spd>>,
-    /// Their counters.
+    /// Counters of policy entries, and their numbers in the snapshot before.
     pub hits: ipsec::HitMap,
-    /// By access list number.
+    /// Access lists, by number.
     pub lists: Vec<acl::Numbered>,
-    /// Their counters.
+    /// Counters of access list entries, and their numbers in the snapshot before.
     pub list_hits: ipsec::HitMap,
     /// Directory of security associations, with the worker and place of each.
     pub sas: Arc<ipsec::SaDirectory>,
@@ -45,8 +45,8 @@ pub struct Tables {
     pub udp_ports: ipsec::UdpPorts,
     /// Workers that share the traffic.
     pub workers: u8,
-    /// Of the hash by which flows are shared among paths of equal cost: another one at every
-    /// node.
+    /// Seed of the hash by which flows are shared among paths of equal cost: another one at
+    /// every node.
     pub seed: u64,
     /// Compiled ports, interfaces and adjacencies, as stages read them for every packet, made by
     /// [`compile`](Self::compile).
@@ -78,19 +78,19 @@ impl Tables {
 pub struct Hot {
     /// Entry of frames without a tag, by port.
     pub(crate) entries: Vec<Entry>,
-    /// By interface: members of bridges.
+    /// Members of bridges, by interface.
     pub(crate) members: Vec<bridge::Member>,
-    /// By interface.
+    /// Entries for packets that arrive, by interface.
     pub(crate) arrivals: Vec<Arrival>,
-    /// By adjacency.
+    /// Entries for packets that leave, by adjacency.
     pub(crate) exits: Vec<Exit>,
-    /// The paths of those that stand for some.
+    /// The paths of adjacencies that stand for several.
     pub(crate) groups: NextHopGroups,
     /// Addresses from which no other host sends.
     pub(crate) reserved: Reserved,
 }
 
-/// One port. The default is of a number that no port has.
+/// One port. The default stands for a number that no port has.
 #[derive(Default)]
 pub struct PortEntry {
     /// The name in the configuration.

@@ -46,7 +46,8 @@ impl Histogram {
         self.most = self.most.max(time);
     }
 
-    /// So many of a thousand took no longer: to the next quarter of an octave.
+    /// Upper bound of so many thousandths of the measurements, to the next quarter of an
+    /// octave.
     fn quantile(&self, thousandths: u64) -> Duration {
         let wanted = (self.count * thousandths).div_ceil(1000);
         let mut seen = 0;

@@ -72,7 +72,7 @@ impl Incident {
 /// An outbound SA, by its name for operators.
 #[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
 pub enum Sender {
-    /// Of ESP or AH.
+    /// An SA of ESP or AH.
     #[strum(to_string = "tunnel {name}, SPI 0x{spi:08x}")]
     Tunnel {
         /// The name of its tunnel or pair.
@@ -80,7 +80,7 @@ pub enum Sender {
         /// Its SPI.
         spi: u32,
     },
-    /// Of MACsec.
+    /// A secure association of MACsec.
     #[strum(to_string = "MACsec on port {port}, AN {an}")]
     Macsec {
         /// The name of its port.

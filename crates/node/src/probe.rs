@@ -47,12 +47,12 @@ pub enum Point {
     Dropped(DropReason),
 }
 
-/// One packet at one point.
+/// A packet at one point of the data path.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// Time of the record.
     pub time: Instant,
-    /// By which worker.
+    /// Number of the worker.
     pub worker: u8,
     /// Point of the data path.
     pub point: Point,
@@ -186,7 +186,7 @@ pub struct Stopwatch {
     clock: fn() -> u64,
     last: u64,
     begun: u64,
-    /// Of all turns, and of the one under way.
+    /// Times of all turns, and of the one under way.
     times: Times,
     turn: Times,
 }

@@ -32,7 +32,7 @@ const WAITING_MAX: usize = 256;
 /// Packets that wait for one neighbour at most; then the oldest goes.
 const WAITING_EACH_MAX: usize = 16;
 
-/// Of one turn: all orders, which are done when they are taken, and some messages.
+/// Bounds of one turn: all orders, which are done when they are taken, and some messages.
 const BOUNDS: TurnBounds = TurnBounds { orders: PENDING_MAX, messages: 64 };
 
 struct Waiting {

@@ -57,8 +57,8 @@ impl VnetHeader {
         self.gso_type != 0
     }
 
-    /// Of a super-frame of TCP: `headers` octets, the transport header from `at` on,
-    /// segments of `size`.
+    /// Description of a super-frame of TCP: `headers` octets, the transport header from
+    /// `at` on, segments of `size`.
     pub(crate) fn of_segments(v6: bool, headers: usize, size: usize, at: usize) -> Option<Self> {
         Some(Self {
             flags: NEEDS_CSUM,

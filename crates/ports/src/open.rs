@@ -175,7 +175,7 @@ fn few(spec: &PortSpec) -> OpenError {
 pub struct Netdev {
     /// Its index.
     pub index: u32,
-    /// Of a TAP or TUN, which lives on in another network namespace.
+    /// Descriptor of a TAP or TUN, which lives on in another network namespace.
     file: Option<OwnedFd>,
 }
 

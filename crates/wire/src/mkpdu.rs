@@ -177,11 +177,11 @@ pub enum Set {
     SakUse(SakUse),
     /// A SAK from the key server.
     DistributedSak(DistributedSak),
-    /// High halves of lowest packet numbers.
+    /// High halves of the lowest acceptable packet numbers.
     Xpn {
         /// Suspension time.
         suspension: u8,
-        /// Of the latest key and the one before.
+        /// High halves, of the latest key and of the one before.
         lowest_pn: [u32; 2],
     },
     /// Any other.

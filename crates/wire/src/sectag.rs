@@ -58,7 +58,7 @@ impl Sci {
         self.0 as u16
     }
 
-    /// As on the wire.
+    /// The octets on the wire.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
@@ -207,7 +207,7 @@ pub enum Protection {
 /// Encoding of the secure channel in the tag (ES, SC and SCB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
-    /// By its SCI.
+    /// The SCI is in the tag.
     Explicit(Sci),
     /// The end station with the frame's source address.
     EndStation {

@@ -53,7 +53,7 @@ pub struct Sak {
 }
 
 impl Sak {
-    /// As the participant says it.
+    /// Its use, as the participant announces it.
     pub const fn used(&self) -> KeyUse {
         KeyUse {
             an: self.an,
@@ -107,12 +107,12 @@ impl Saks {
         self.latest.iter().chain(&self.old)
     }
 
-    /// One of them.
+    /// The SAK with this identity.
     pub fn get_mut(&mut self, key: KeyId) -> Option<&mut Sak> {
         self.latest.iter_mut().chain(&mut self.old).find(|sak| sak.key == key)
     }
 
-    /// An association number that none of them has, nor one of these.
+    /// An association number that neither SAK has, nor any of `others`.
     pub fn free_an(&self, others: impl Iterator<Item = u8> + Clone) -> u8 {
         let last = self.latest.as_ref().map_or(3, |sak| sak.an);
         let used = |an: &u8| self.all().any(|sak| sak.an == *an);

@@ -35,7 +35,8 @@ pub struct Sscis {
 }
 
 impl Sscis {
-    /// Of all members but `own`; nothing if that is not among them, or one is there twice.
+    /// SSCIs of all members but `own`; nothing if that is not among them, or a member is
+    /// there twice.
     fn new(own: Mi, all: impl Iterator<Item = (Mi, u32)>) -> Option<Self> {
         let mut peers = BTreeMap::new();
         for (mi, ssci) in all {

@@ -23,7 +23,7 @@ use ferrule_wire::{EtherType, FromBytes, ethernet, mpls, vlan};
 /// Link addresses that agree in their first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MacNet {
-    /// One of them.
+    /// Any of the addresses.
     pub address: MacAddr,
     /// Bits in which they agree, 48 at most.
     pub len: u8,

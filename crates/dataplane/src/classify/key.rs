@@ -54,9 +54,9 @@ pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
     fn words(local: Self, remote: Self, rest: u64) -> Self::Words;
     /// Inverse of [`words`](Self::words).
     fn split(words: &Self::Words) -> (Self, Self, u64);
-    /// As many of these words as there are.
+    /// The first words of these, as many as a key has.
     fn from_words(words: &[u64; 8]) -> Self::Words;
-    /// One of the words.
+    /// The word at a position.
     fn word(words: &Self::Words, at: u32) -> u64;
     /// Distance from `first`.
     fn less(self, first: Self) -> Self;
@@ -167,10 +167,10 @@ impl Key<u32> {
 }
 
 impl<A: Address> Key<A> {
-    /// Of a packet's addresses, its protocol (behind IPv4 options and IPv6 extension
-    /// headers) and the first four octets of that. Of a later fragment nothing of these is
-    /// seen, and of IPv6 not the protocol either. A packet that ends before those four
-    /// octets has to be read whole: [`read`].
+    /// The key from a packet's addresses, its protocol (behind IPv4 options and IPv6
+    /// extension headers) and the first four octets of that. Of a later fragment these
+    /// octets are not seen, and of IPv6 not the protocol either. A packet that ends before
+    /// those four octets has to be read whole: [`read`].
     #[inline(always)]
     pub fn new(
         direction: Direction,

@@ -48,9 +48,9 @@ pub trait Rule: Copy {
 
     /// The fields by which keys may be cut.
     fn fields() -> Vec<KeyField>;
-    /// One of the words.
+    /// The word at a position.
     fn word(words: &Self::Words, at: u32) -> u64;
-    /// As many of these words as there are.
+    /// The first words of these, as many as a key has.
     fn from_words(words: &[u64; WORDS_MAX]) -> Self::Words;
 
     /// True if the rule has a packet of this key.

@@ -42,7 +42,7 @@ impl<T: Copy> SelectorRule<u128, T> {
 }
 
 impl<T: Copy> SelectorRule<u128, T> {
-    /// Of either family: an IPv4 address is a number of 32 bits.
+    /// A rule of either family: an IPv4 address is a number of 32 bits.
     pub fn either(selector: &Selector, order: u32, then: T) -> Self {
         let bits = |a| match a {
             IpAddr::V6(a) => Some(a.to_bits()),
@@ -123,7 +123,7 @@ impl<A: Address, T: Copy> Rule for SelectorRule<A, T> {
         [self.local.1, self.remote.1].map(|span| u128::BITS - span.wide().leading_zeros())
     }
 
-    /// Of an address in two words the low one is bounded only where the high one is
+    /// If an address has two words, the low one is bounded only where the high one is
     /// settled.
     fn bounds(&self, field: &KeyField) -> (u64, u64) {
         let word = field.word as usize;

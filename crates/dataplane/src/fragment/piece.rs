@@ -18,8 +18,8 @@ const WRONG_FIELD: u16 = 4 << 8;
 /// Offset of the payload length in an IPv6 header.
 const PAYLOAD_LEN_AT: u16 = 4;
 
-/// Of which datagram a fragment is, and by which way it came: fragments that came
-/// by different ways never meet.
+/// Identity of a fragment's datagram, and the path of the fragment: fragments of different
+/// paths never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     src: u128,

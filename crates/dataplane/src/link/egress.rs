@@ -190,7 +190,8 @@ fn push_labels(packet: &mut Packet, exit: &Exit) -> Result<(), DropReason> {
 /// The entropy label of a packet: of IP its flow's, of a pseudowire the frame's.
 #[inline(never)]
 fn entropy(packet: &Packet) -> u32 {
-    /// Of no node: the path that a flow takes here does not follow from its label.
+    /// A seed that no node has: the path that a flow takes here does not follow from its
+    /// label.
     const SEED: u64 = 0x6790;
     const ORDINARY: u32 = mpls::special::FIRST_ORDINARY.get();
     let meta = packet.meta();

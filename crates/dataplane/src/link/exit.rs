@@ -110,7 +110,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// Of an interface that does not exist: nothing.
+    /// Entry of an interface that does not exist.
     pub const NONE: Self =
         Self { policy: NONE, list: NONE, sources: None, clamps: false, is_open: true };
 

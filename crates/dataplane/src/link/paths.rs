@@ -15,7 +15,7 @@ use crate::tables::Tables;
 #[derive(Default)]
 pub struct NextHopGroups {
     members: Vec<u32>,
-    /// Of this node's hash: others share the same flows differently.
+    /// Seed of this node's hash: other nodes share the same flows differently.
     seed: u64,
 }
 
@@ -84,8 +84,8 @@ impl Tables {
     }
 }
 
-/// Of so many paths the one that the hash names, or the next one that answers if it does
-/// not.
+/// Chooses one of `count` paths by the hash, or the next one whose neighbour answers if
+/// that one's does not.
 #[inline]
 pub(crate) fn pick(count: usize, hash: u32, answers: impl Fn(usize) -> bool) -> usize {
     let first = ((u64::from(hash) * count as u64) >> 32) as usize;

@@ -76,12 +76,12 @@ impl Vrf {
 pub enum Route {
     /// An address of the node itself.
     Local,
-    /// By this adjacency.
+    /// Forward by this adjacency.
     Via(u32),
     /// A host behind the node, by this adjacency, for which the node does IPsec: sealed
     /// packets end here (a bump in the stack, RFC 4301 section 3.3).
     Guarded(u32),
-    /// Drop without a word.
+    /// Drop without an error.
     Discard,
     /// Every host of a connected network, or the network itself: its broadcast address or
     /// its lowest one (RFC 1812 section 4.2.3.1). No packet may come from it, and none is

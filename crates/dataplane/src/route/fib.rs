@@ -355,7 +355,7 @@ struct Sweep<K> {
 }
 
 impl<K: Key> Sweep<K> {
-    /// Of what begins at one address the last that is said holds.
+    /// Begins a range; of several at one address the last holds.
     fn begin(&mut self, first: K, cell: Cell) {
         match self.ranges.last_mut() {
             Some(last) if last.0 == first => last.1 = cell,

@@ -3,7 +3,7 @@
 
 use ferrule_base::Instant;
 
-/// So many a second on average, and so many at once.
+/// A token bucket: a rate per second on average, and a burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     /// Nanoseconds for one.

@@ -131,7 +131,7 @@ pub struct Neighbours {
     buckets: [OnceLock<Bucket>; BUCKETS],
     /// Writers take turns; readers never wait for it.
     writer: Mutex<()>,
-    /// Of the hash by which neighbours find their buckets.
+    /// Secret of the hash by which neighbours find their buckets.
     secret: [u64; 2],
 }
 

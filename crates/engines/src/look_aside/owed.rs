@@ -38,7 +38,7 @@ impl Owed {
         self.since
     }
 
-    /// One more.
+    /// Adds a command.
     pub fn add(&mut self, command: Command) {
         match &command {
             Command::Install(slot, _) => drop(self.installs.insert(*slot, self.given)),

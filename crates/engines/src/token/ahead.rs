@@ -63,7 +63,7 @@ struct Run {
 pub enum Found {
     /// So many blocks are here, E(J0) first.
     Here(u16),
-    /// They are on their way.
+    /// Blocks are on their way.
     Coming,
     /// Behind: lost packets' blocks that were given up, or used before.
     Gone,

@@ -24,7 +24,7 @@ struct Listed {
 /// Entries of a list, multiplied out: for IP packets, for frames.
 type Entries = (Vec<AclEntry>, Vec<FrameEntry>);
 
-/// One entry of a configuration.
+/// The compiled entries of one entry of a configuration.
 fn entries(entry: &AclEntryConfig, counter: u32, [packets, frames]: [bool; 2]) -> Entries {
     let (verdict, logs) = (entry.verdict, entry.logs);
     let packet = |matches| AclEntry { matches, verdict, logs, counter };

@@ -54,7 +54,7 @@ struct Open {
     tail: u8,
     /// Position of the headers, which is the same in every frame.
     at: Transport,
-    /// Of the first segment.
+    /// Octets of payload in the first segment.
     payload: usize,
     /// Octets of the IP packet so far.
     octets: usize,

@@ -26,7 +26,7 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// None of them.
+    /// No chunk is lent.
     pub fn new(pool: &Pool) -> Self {
         Self { pool: pool.clone(), held: vec![Held::No; pool.chunks()], filling: 0, sending: 0 }
     }

@@ -31,7 +31,7 @@ impl<'a, I: Iterator<Item = Lane<'a>>> Source<'a> for I {
 /// Up to four packets; fewer than four are a batch's last.
 pub struct Group<'a> {
     lanes: [MaybeUninit<Lane<'a>>; GROUP],
-    /// So many of them are there.
+    /// Lanes in use.
     count: usize,
 }
 

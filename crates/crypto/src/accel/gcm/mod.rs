@@ -79,9 +79,9 @@ enum Width {
 /// Cost of a carry-less multiplication relative to a round of AES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Multiplier {
-    /// As much: Intel's.
+    /// The same cost: Intel's.
     Fast,
-    /// Four times as much: AMD's, Zen 4 and 5.
+    /// Four times the cost: AMD's, Zen 4 and 5.
     Slow,
 }
 

@@ -1,4 +1,4 @@
-//! Of ciphers.
+//! Examples for ciphers.
 
 use super::{counted, octets};
 

@@ -27,7 +27,7 @@ pub(super) struct Hash<'a> {
 }
 
 impl<'a> Hash<'a> {
-    /// Of a text of so many blocks; `sum` is the hash in front of it.
+    /// Begins the hash of a text of so many blocks; `sum` is the hash in front of it.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     pub fn new(key: &'a Schedule, sum: Sum, blocks: usize) -> Self {

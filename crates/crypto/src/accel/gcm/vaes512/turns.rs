@@ -90,7 +90,7 @@ impl<const FEW: bool> Products<FEW> {
         _mm512_clmulepi64_epi128(blocks, powers, 0x00)
     }
 
-    /// As others take it: the middle without the low and the high products.
+    /// The sum in the form of [`Sum`]: the middle without the low and the high products.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn sum(self) -> Sum {
@@ -112,7 +112,8 @@ struct Hashes<'a, const FEW: bool> {
 }
 
 impl<'a, const FEW: bool> Hashes<'a, FEW> {
-    /// Of two texts of so many blocks; `sums` are the hashes in front of them.
+    /// Begins the hashes of two texts of so many blocks; `sums` are the hashes in front of
+    /// them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn new(keys: [&'a Schedule; PAIR], sums: [Products<FEW>; PAIR], left: [usize; PAIR]) -> Self {
@@ -120,7 +121,8 @@ impl<'a, const FEW: bool> Hashes<'a, FEW> {
         Self { keys, sums, carries, power: left.map(first_power), left }
     }
 
-    /// Of packets that begin: with their additional data, if their texts are long.
+    /// Begins the hashes of two packets: with their additional data, if their texts are
+    /// long.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn begin(lanes: &[Lane<'a>; PAIR], alike: &Alike) -> Self {
