@@ -12,7 +12,7 @@ pub trait Entropy: Send {
     fn fork(&mut self) -> Box<dyn Entropy>;
 }
 
-/// For the laboratory: the same seed gives the same octets.
+/// Seeded entropy for the laboratory: the same seed gives the same octets.
 impl Entropy for Rng {
     fn fill(&mut self, out: &mut [u8]) -> bool {
         Self::fill(self, out);

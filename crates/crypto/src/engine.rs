@@ -126,9 +126,9 @@ pub struct RingReport {
     pub size: u64,
     /// Blocks in it.
     pub filled: u64,
-    /// With fewer it begins to be filled.
+    /// Level below which filling begins.
     pub start: u64,
-    /// With so many it rests.
+    /// Level at which filling stops.
     pub stop: u64,
     /// Made ahead: packets in the standard mode, blocks in the study's.
     pub ahead: u64,

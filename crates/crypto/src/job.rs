@@ -66,7 +66,7 @@ pub enum Ad {
 /// Result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not done.
+    /// The job is not done.
     Pending,
     /// Sealed, or opened and authentic.
     Done,
@@ -117,7 +117,7 @@ pub struct Job<B> {
     pub op: Op,
     /// Result, written by the engine.
     pub verdict: Verdict,
-    /// Under the ICV, not encrypted.
+    /// Additional data: under the ICV, not encrypted.
     pub ad: Ad,
     /// Encrypted, and under the ICV. May be empty (integrity only).
     pub text: Span,
@@ -166,7 +166,7 @@ impl Job<()> {
 }
 
 impl<B> Job<B> {
-    /// Not done yet.
+    /// True if the job is not done yet.
     #[inline(always)]
     pub(crate) fn is_pending(&self) -> bool {
         self.verdict == Verdict::Pending

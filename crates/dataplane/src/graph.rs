@@ -208,7 +208,7 @@ pub struct Outputs {
     to: Next,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
-    /// For other workers, by worker.
+    /// Packets for other workers, by worker.
     handoffs: Vec<Vec<(Next, Packet)>>,
 }
 
@@ -361,7 +361,7 @@ struct Verdicts {
 impl Verdicts {
     /// Place of a packet that is set aside.
     const ASIDE: u8 = u8::MAX;
-    /// Beside a place: it is another worker's.
+    /// Flag beside a place: it is another worker's.
     const ELSEWHERE: u8 = 0x40;
 
     const fn new() -> Self {
@@ -369,7 +369,7 @@ impl Verdicts {
     }
 }
 
-/// In the order of their packets.
+/// Decisions about packets that are set aside, in their order.
 struct Asides(ArrayVec<Aside, BATCH>);
 
 impl Asides {

@@ -71,14 +71,14 @@ impl<B> Placed<B> {
         Self { software, done: 0, clock, busy: 0, immediate: true, away, keys }
     }
 
-    /// With an engine for the keys of [`Place::LookAside`].
+    /// Adds an engine for the keys of [`Place::LookAside`].
     #[must_use]
     pub fn with_look_aside(mut self, engine: Away<B>) -> Self {
         self.away[0] = Some(engine);
         self
     }
 
-    /// With an engine for the keys of [`Place::Token`].
+    /// Adds an engine for the keys of [`Place::Token`].
     #[must_use]
     pub fn with_token(mut self, engine: Away<B>) -> Self {
         self.away[1] = Some(engine);
@@ -103,7 +103,7 @@ impl<B: AsMut<[u8]>> Placed<B> {
         self.away.iter().flatten()
     }
 
-    /// In the worker's loop.
+    /// Runs jobs in the worker's loop.
     #[inline]
     fn run(&mut self, jobs: &mut Jobs<B>) {
         self.done += jobs.len() as u64;

@@ -33,7 +33,7 @@ pub struct Reserved {
     pub record: [u8; 16],
     /// The last number.
     pub limit: u64,
-    /// On stable storage, or the reason why not.
+    /// The outcome: on stable storage, or the error.
     pub done: Result<(), StoreError>,
 }
 

@@ -89,8 +89,8 @@ impl Leases {
         Ok(self.store.reserve_all(limits)?)
     }
 
-    /// From now on these are the newest of their records. Records that are not `used`
-    /// any more have none.
+    /// Makes these leases the newest of their records. Records that are not `used` any more
+    /// have none.
     pub fn grant(&mut self, leases: &[Lease], used: &HashSet<[u8; 16]>) {
         self.newest.extend(leases.iter().map(|lease| (lease.record, lease.number)));
         self.newest.retain(|record, _| used.contains(record));

@@ -21,7 +21,7 @@ pub const RING: usize = 1024;
 /// arrive meanwhile find room.
 pub(crate) const CHANGES_MAX: usize = 1024;
 
-/// From the control part to a worker, carried out between two batches.
+/// Command of the control part to a worker, carried out between two batches.
 pub(crate) enum Command {
     /// Hold these tables ready.
     Ready(Arc<Tables>),
@@ -158,7 +158,7 @@ impl From<ipsec::Want> for Event {
     }
 }
 
-/// From a worker or a card to the control part.
+/// Event from a worker or a card for the control part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// An outbound SA runs low on reserved numbers.

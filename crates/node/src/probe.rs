@@ -73,7 +73,7 @@ pub struct Filter {
     /// Every stage (a trace), or only the frames that the ports receive and transmit (a
     /// capture).
     pub stages: bool,
-    /// Only this port; a trace follows frames received there.
+    /// The only port to record; a trace follows frames received there.
     pub port: Option<PortId>,
     /// Packets (trace) or frames (capture) to record; then it stops.
     pub count: u64,
@@ -217,7 +217,7 @@ impl Stopwatch {
         }
     }
 
-    /// So far.
+    /// The times measured so far.
     pub const fn times(&self) -> &Times {
         &self.times
     }

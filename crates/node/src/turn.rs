@@ -10,7 +10,7 @@
 use ferrule_base::Instant;
 use ferrule_control::{Core, Refused, Token};
 
-/// Between a core and the node.
+/// Adapter between a core and the node.
 pub(crate) trait Carrier {
     /// The protocol.
     type Of: Core;

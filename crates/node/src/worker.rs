@@ -265,8 +265,8 @@ impl<E: Engine<Packet>> Worker<E> {
         moved
     }
 
-    /// From now on adds up where its time goes, by this clock of nanoseconds, except while
-    /// something is recorded.
+    /// Measures the worker's time by stage from now on, by this clock of nanoseconds,
+    /// except while packets are recorded.
     pub fn keep_time(&mut self, clock: fn() -> u64) {
         self.stopwatch = Some(Box::new(Stopwatch::new(clock)));
     }

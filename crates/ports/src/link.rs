@@ -272,7 +272,7 @@ impl Watch {
         self.up
     }
 
-    /// With a carrier, too.
+    /// True if the interface is up and has a carrier.
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
         self.running

@@ -134,7 +134,7 @@ impl Default for Segmenter {
 }
 
 impl Segmenter {
-    /// With room for a super-frame, and none in it.
+    /// A segmenter with room for a super-frame, and none in it.
     pub fn new() -> Self {
         Self { frame: vec![0; SUPER_FRAME_MAX].into(), cut: None, counted: Supers::default() }
     }

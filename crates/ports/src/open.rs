@@ -1,4 +1,4 @@
-//! From a specification to a port, in two steps.
+//! Opening of ports: from a specification to a port, in two steps.
 //!
 //! ```text
 //!   PortSpec ── Opener::open ──▶ Opened ── Opened::start ──▶ dyn Port
@@ -84,7 +84,7 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// With nothing open.
+    /// An opener without open programs.
     pub fn new() -> Self {
         Self::default()
     }

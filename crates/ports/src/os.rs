@@ -68,7 +68,7 @@ impl AsRawFd for Wake {
 pub struct PollSet(Vec<libc::pollfd>);
 
 impl PollSet {
-    /// None.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }

@@ -111,7 +111,7 @@ impl PacketOpened {
         Ok(Self { rx: make(Some(link.index))?, tx: make(None)?, link })
     }
 
-    /// From descriptors that another process made: for receiving, for sending.
+    /// The sockets from descriptors that another process made: for receiving, for sending.
     pub fn from_fds(link: Link, rx: OwnedFd, tx: OwnedFd) -> Self {
         Self { rx, tx, link }
     }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Sum(u64);
 
 impl Sum {
-    /// Nothing summed yet.
+    /// An empty sum.
     #[inline]
     pub const fn new() -> Self {
         Self(0)

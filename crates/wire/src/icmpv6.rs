@@ -55,7 +55,7 @@ pub enum Repr {
     },
     /// The packet in the payload was too big.
     TooBig {
-        /// For this MTU.
+        /// MTU of the link that it is too long for.
         mtu: u32,
     },
     /// The hop limit (code 0) or the time for reassembly (code 1) ran out.

@@ -31,7 +31,7 @@ impl Protocol {
     pub const AH: Self = Self(51);
     /// ICMP for IPv6.
     pub const ICMPV6: Self = Self(58);
-    /// Nothing follows; in ESP a dummy packet.
+    /// No next header; in ESP a dummy packet.
     pub const NONE: Self = Self(59);
     /// IPv6 destination options.
     pub const DESTINATION: Self = Self(60);

@@ -46,7 +46,7 @@ pub struct Ckn {
 }
 
 impl Ckn {
-    /// Nothing if it has not 1 to 32 octets.
+    /// A name of these octets; nothing if they are not 1 to 32.
     pub fn new(octets: &[u8]) -> Option<Self> {
         let mut ckn = Self { octets: [0; 32], len: octets.len().try_into().ok()? };
         ckn.octets.get_mut(..octets.len()).filter(|to| !to.is_empty())?.copy_from_slice(octets);

@@ -83,9 +83,9 @@ struct Report {
 pub enum Record {
     /// An answer to a query: wanted from all senders (MODE_IS_EXCLUDE).
     Listens,
-    /// Not wanted any more (CHANGE_TO_INCLUDE_MODE).
+    /// The group is not wanted any more (CHANGE_TO_INCLUDE_MODE).
     Leaves,
-    /// Wanted from now on (CHANGE_TO_EXCLUDE_MODE).
+    /// The group is wanted from now on (CHANGE_TO_EXCLUDE_MODE).
     Joins,
 }
 
@@ -105,11 +105,11 @@ pub struct Querier {
 pub enum Repr {
     /// Asks for the listeners of a group, or of all groups.
     Query {
-        /// To which group; unspecified: to any.
+        /// Group that is asked about; unspecified: any.
         group: Ipv6Addr,
-        /// Within which time to answer, as it is written.
+        /// Longest time to answer, in the message's coding.
         delay: u16,
-        /// Nothing: a query of version 1.
+        /// Fields of a version 2 query; nothing: a query of version 1.
         v2: Option<Querier>,
     },
     /// A host listens to a group, version 1.

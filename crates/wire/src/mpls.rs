@@ -20,7 +20,7 @@ pub mod special {
     use crate::Label;
     /// IPv4 follows: pop and route (RFC 3032, RFC 4182).
     pub const EXPLICIT_NULL_V4: Label = Label::masked(0);
-    /// For the router itself.
+    /// The packet is for the router's own inspection.
     pub const ROUTER_ALERT: Label = Label::masked(1);
     /// IPv6 follows: pop and route.
     pub const EXPLICIT_NULL_V6: Label = Label::masked(2);

@@ -134,7 +134,7 @@ pub enum Repr {
     Redirect {
         /// The better first hop.
         target: Ipv6Addr,
-        /// For this destination.
+        /// Destination that is better reached by that hop.
         destination: Ipv6Addr,
         /// The hop's link-layer address.
         target_link: Option<MacAddr>,

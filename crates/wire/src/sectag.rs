@@ -63,7 +63,7 @@ impl Sci {
         self.0.to_be_bytes()
     }
 
-    /// From the wire.
+    /// The SCI from its octets on the wire.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
@@ -196,7 +196,7 @@ const LEGAL: u64 = {
 /// Changes that the cipher suite made to the user data (E and C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protection {
-    /// Nothing: integrity only.
+    /// No change: integrity only.
     Integrity,
     /// Changed, but not encrypted.
     Changed,

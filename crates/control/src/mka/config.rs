@@ -6,7 +6,7 @@ use ferrule_wire::eapol::PAE_GROUP;
 use ferrule_wire::mkpdu::Ckn;
 use ferrule_wire::{EtherType, Sci};
 
-/// Between two MKPDUs (MKA Hello Time, 802.1X-2020 table 9-3).
+/// Interval between two MKPDUs (MKA Hello Time, 802.1X-2020 table 9-3).
 pub const HELLO: Duration = Duration::from_secs(2);
 /// The same with bounded delay (MKA Bounded Hello Time).
 pub const BOUNDED_HELLO: Duration = Duration::from_millis(500);
@@ -14,8 +14,8 @@ pub const BOUNDED_HELLO: Duration = Duration::from_millis(500);
 pub const LIFE: Duration = Duration::from_secs(6);
 /// The old SAK stays for so long once the new one is in use (SAK Retire Time).
 pub const RETIRE: Duration = Duration::from_secs(3);
-/// Between two answers to peers that are new, at least: recorded messages of old ones are no
-/// means to make a station shout.
+/// Shortest interval between two answers to new peers, so that recorded messages of old
+/// ones cannot make a station flood the link.
 pub const ANSWER: Duration = Duration::from_millis(100);
 /// Key servers whose last key number is remembered.
 pub const SERVERS_MAX: usize = 256;
@@ -100,7 +100,7 @@ pub enum Confidentiality {
 }
 
 impl Confidentiality {
-    /// As on the wire.
+    /// The code on the wire.
     pub const fn code(self) -> u8 {
         match self {
             Self::None => 0,
@@ -110,7 +110,7 @@ impl Confidentiality {
         }
     }
 
-    /// From the wire; of two bits.
+    /// The confidentiality of a code on the wire, of two bits.
     pub const fn from_code(code: u8) -> Self {
         match code & 3 {
             0 => Self::None,
@@ -172,7 +172,7 @@ impl Config {
         if is_without { Confidentiality::All } else { self.confidentiality }
     }
 
-    /// Between two messages.
+    /// Interval between two messages.
     pub const fn hello(&self) -> Duration {
         if self.delay_protect { BOUNDED_HELLO } else { HELLO }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// The rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Not to the group address of this port, or of another EtherType.
+    /// A frame not to the group address of this port, or of another EtherType.
     Destination,
     /// EAPOL, but no MKPDU.
     NotMka,

@@ -65,7 +65,7 @@ struct New {
     an: u8,
     suite: Suite,
     confidentiality: Confidentiality,
-    /// With XPN suites.
+    /// SSCIs of the members, with XPN suites.
     sscis: Option<Sscis>,
     /// Made by this participant.
     made: Option<Made>,

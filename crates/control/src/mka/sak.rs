@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 pub struct Made {
     /// Live peers for which it was made.
     pub members: BTreeSet<Mi>,
-    /// Under the KEK.
+    /// The key, wrapped under the KEK.
     pub wrapped: Vec<u8>,
     pub confidentiality: Confidentiality,
 }
@@ -31,7 +31,7 @@ pub struct Sak {
     pub ckn: Ckn,
     pub an: u8,
     pub suite: Suite,
-    /// With XPN suites.
+    /// SSCIs of the members, with XPN suites.
     pub sscis: Option<Sscis>,
     /// Channels from which the SecY receives with it.
     pub channels: BTreeSet<Sci>,
@@ -42,7 +42,7 @@ pub struct Sak {
     /// The SecY was told to install it; to transmit with it.
     pub receives: bool,
     pub transmit_asked: bool,
-    /// Not asked before: the SecY refused.
+    /// Time before which the SecY is not asked again, as it refused.
     pub transmit_after: Instant,
     pub transmits: bool,
     /// Packet number that is sent next, as the SecY last said.

@@ -17,7 +17,7 @@ pub const PENDING_MAX: usize = 4096;
 /// Times a question is asked (RFC 4861 section 10, MAX_MULTICAST_SOLICIT and
 /// MAX_UNICAST_SOLICIT).
 pub const TRIES_MAX: u8 = 3;
-/// Between two questions (RETRANS_TIMER).
+/// Interval between two questions (RETRANS_TIMER).
 pub const RETRY: Duration = Duration::from_secs(1);
 /// Validity of an answer (REACHABLE_TIME).
 pub const REACHABLE: Duration = Duration::from_secs(30);
@@ -26,15 +26,15 @@ pub const STALE: Duration = Duration::from_secs(5);
 /// Time until a next hop that a configuration names is asked for again, or a neighbour that the
 /// data path refused may be.
 pub const AGAIN: Duration = Duration::from_secs(5);
-/// Between two news of refusals of the data path.
+/// Interval between two news of refusals of the data path.
 pub const REFUSAL_TOLD: Duration = Duration::from_secs(10);
 /// Times an address is announced (RFC 5227 section 1.1, ANNOUNCE_NUM).
 pub const ANNOUNCES: u8 = 2;
-/// Between two announcements (ANNOUNCE_INTERVAL).
+/// Interval between two announcements (ANNOUNCE_INTERVAL).
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for which duplicate address detection listens (RFC 4862 section 5.4).
 pub const TENTATIVE: Duration = Duration::from_secs(1);
-/// Between two defences of an address (RFC 5227 section 1.1, DEFEND_INTERVAL).
+/// Interval between two defences of an address (RFC 5227 section 1.1, DEFEND_INTERVAL).
 pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 /// Time until the report of a newly joined group is repeated (RFC 3810 section 9.11).
 pub const REPORT_AGAIN: Duration = Duration::from_secs(1);

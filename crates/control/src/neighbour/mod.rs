@@ -51,9 +51,9 @@ use timer::Timer;
 enum Own {
     /// Not verified to be unique yet (IPv6).
     Tentative,
-    /// Ours; to be announced so many times more.
+    /// In use by the node; to be announced so many times more.
     Announcing(u8),
-    /// Ours.
+    /// In use by the node, and announced.
     Settled,
     /// In use by another host before: the node does not answer for it.
     Duplicate,

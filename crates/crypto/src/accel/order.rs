@@ -141,7 +141,7 @@ impl<'a, A, B> Walk<'a, A, B> {
     }
 }
 
-/// Nothing is to come.
+/// A walk that has ended.
 impl<A, B> Default for Walk<'_, A, B> {
     fn default() -> Self {
         let (a, b) = (ptr::dangling_mut(), ptr::dangling_mut());

@@ -13,7 +13,7 @@ use crate::job::{Ad, Span};
 /// Octets of an AES block, and of the IV in front of CBC's text.
 pub(crate) const BLOCK: usize = 16;
 
-/// For an AEAD with an ICV of 16 octets.
+/// Inputs of an AEAD with an ICV of 16 octets.
 pub(crate) struct Aead<'a> {
     pub ad: &'a [u8],
     pub text: &'a mut [u8],
@@ -51,7 +51,7 @@ impl<'a> Aead<'a> {
     }
 }
 
-/// For a cipher with a keyed hash, and for a keyed hash alone.
+/// Inputs of a cipher with a keyed hash, or of a keyed hash alone.
 pub(crate) struct Hashed<'a> {
     /// Hashed before `body`: not in the buffer.
     pub before: &'a [u8],

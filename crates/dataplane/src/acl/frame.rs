@@ -118,7 +118,7 @@ impl AsRef<[u64; 8]> for FrameKey {
 }
 
 impl FrameKey {
-    /// In the place of a key.
+    /// Placeholder of a key.
     pub const NONE: Self = Self([0; 8]);
 
     /// Reads a frame, of which so many tags are the circuit's, and the packet in it, if the
@@ -196,7 +196,8 @@ pub(super) struct FrameRule {
 }
 
 impl FrameRule {
-    /// Nothing if the entry is for no frame: it asks for a label and for an IP packet.
+    /// The rule of an entry; nothing if no frame can match: it asks for a label and for an
+    /// IP packet.
     pub fn new(entry: &FrameEntry) -> Option<Self> {
         let FrameMatch { src, dst, ethertype, vlan, exp, ip } = &entry.matches;
         if exp.is_some() && ip.is_some() {

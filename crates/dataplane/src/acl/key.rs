@@ -51,7 +51,7 @@ impl AsRef<[u64; 8]> for V6 {
 }
 
 impl V4 {
-    /// In the place of a key.
+    /// Placeholder of a key.
     pub const NONE: Self = Self([0; 4]);
 
     /// The key of an IPv4 packet without options that is no later fragment and shows its
@@ -106,7 +106,7 @@ pub fn read(packet: &[u8]) -> Result<Key, DropReason> {
 /// Position of a fragment in its datagram; the default is a whole datagram.
 #[derive(Clone, Copy, Default)]
 struct Piece {
-    /// In units of eight octets.
+    /// Offset of the fragment, in units of eight octets.
     offset: u16,
     more: bool,
 }

@@ -66,7 +66,7 @@ pub struct Match {
     pub dscp: Option<u8>,
     /// TCP flags.
     pub tcp: Option<TcpFlags>,
-    /// Only later fragments.
+    /// The entry matches later fragments alone.
     pub fragments: bool,
 }
 

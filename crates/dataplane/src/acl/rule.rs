@@ -27,21 +27,21 @@ struct Then {
 pub struct EntryRule<A>(SelectorRule<A, Then>);
 
 impl EntryRule<u32> {
-    /// Nothing if the entry is for the other family.
+    /// A rule for IPv4; nothing if the entry is for the other family.
     pub fn v4(entry: &AclEntry) -> Option<Self> {
         SelectorRule::v4(&entry.matches.selector, ORDER, then(entry)).map(Self)
     }
 }
 
 impl EntryRule<u128> {
-    /// Nothing if the entry is for the other family.
+    /// A rule for IPv6; nothing if the entry is for the other family.
     pub fn v6(entry: &AclEntry) -> Option<Self> {
         SelectorRule::v6(&entry.matches.selector, ORDER, then(entry)).map(Self)
     }
 }
 
 impl EntryRule<u128> {
-    /// For packets of either family, whose addresses are numbers of 128 bits.
+    /// A rule for packets of either family, whose addresses are numbers of 128 bits.
     pub fn either(matches: &Match, outcome: AclOutcome) -> Self {
         Self(SelectorRule::either(&matches.selector, ORDER, then_of(matches, outcome)))
     }

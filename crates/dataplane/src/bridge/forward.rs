@@ -13,7 +13,7 @@ use ferrule_wire::{EtherType, ethernet};
 /// Destinations that no bridge forwards: 01-80-C2-00-00-00 to 0F (802.1Q
 /// clause 8.6.3), without their last four bits.
 const RESERVED: u64 = 0x0180_c200_0000;
-/// Not a VLAN (802.1Q clause 9.6).
+/// The reserved VLAN ID (802.1Q clause 9.6).
 const VID_RESERVED: u16 = 0xfff;
 /// Octets of an Ethernet header.
 const LINK: usize = ethernet::Header::LEN;

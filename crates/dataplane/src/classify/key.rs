@@ -162,7 +162,7 @@ impl<A: Address> AsRef<A::Words> for Key<A> {
 }
 
 impl Key<u32> {
-    /// In the place of a key.
+    /// Placeholder of a key.
     pub(crate) const NONE: Self = Self { words: [0; 2] };
 }
 
@@ -227,7 +227,7 @@ impl Plain4 {
     /// Octets of the headers that are read: with fewer there are no ports.
     pub const LEN: usize = ipv4::Header::LEN + 4;
 
-    /// Nothing for any other packet.
+    /// The key of a packet of this family; nothing for any other.
     #[inline(always)]
     pub fn read(bytes: &[u8], direction: Direction) -> Option<Self> {
         let front = bytes.first_chunk::<{ Self::LEN }>()?;

@@ -20,7 +20,7 @@ pub(crate) struct SelectorRule<A, T> {
 }
 
 impl<T: Copy> SelectorRule<u32, T> {
-    /// Nothing if the selector is of the other family.
+    /// A rule for IPv4; nothing if the selector is of the other family.
     pub fn v4(selector: &Selector, order: u32, then: T) -> Option<Self> {
         let bits = |a| match a {
             IpAddr::V4(a) => Some(a.to_bits()),
@@ -31,7 +31,7 @@ impl<T: Copy> SelectorRule<u32, T> {
 }
 
 impl<T: Copy> SelectorRule<u128, T> {
-    /// Nothing if the selector is of the other family.
+    /// A rule for IPv6; nothing if the selector is of the other family.
     pub fn v6(selector: &Selector, order: u32, then: T) -> Option<Self> {
         let bits = |a| match a {
             IpAddr::V6(a) => Some(a.to_bits()),

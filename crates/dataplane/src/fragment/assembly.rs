@@ -51,7 +51,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Nothing yet, to be put together in `buffer`, which is fresh.
+    /// An empty datagram, to be put together in `buffer`, which is fresh.
     pub fn new(buffer: Packet, present: &mut Present) -> Self {
         present.clear();
         present.resize(buffer.tail_room().div_ceil(UNIT), false);

@@ -12,7 +12,7 @@ pub const CLEAR_TAGS_MAX: u8 = 2;
 /// Replay protection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
-    /// Nothing: late frames are counted and pass.
+    /// No protection: late frames are counted and pass.
     Off,
     /// The standard's rule (clause 10.6): numbers below the lowest acceptable
     /// one are dropped. A duplicate inside the window passes.

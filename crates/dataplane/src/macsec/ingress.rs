@@ -101,7 +101,7 @@ impl Protection for Receive {
 }
 
 impl Receive {
-    /// With VLAN tags in clear.
+    /// `finish` for frames with VLAN tags in clear.
     #[inline(never)]
     fn finish_behind_tags(
         &mut self,
@@ -267,7 +267,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// With VLAN tags in clear.
+    /// `prepare` for frames with VLAN tags in clear.
     #[inline(never)]
     fn prepare_behind_tags(
         &mut self,

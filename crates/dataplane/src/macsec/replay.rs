@@ -27,7 +27,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Nothing received; numbers from `lowest` on are acceptable. A bitmap is
+    /// A window with nothing received; numbers from `lowest` on are acceptable. A bitmap is
     /// never wider than [`BITMAP_MAX`].
     pub fn new(mode: Replay, width: u32, lowest: u64) -> Self {
         let (width, words) = match mode {

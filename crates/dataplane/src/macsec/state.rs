@@ -119,7 +119,7 @@ impl Nonces {
         Self { head: [a, b, c, d], tail: u64::from_be_bytes(tail) }
     }
 
-    /// For an engine that makes key stream ahead.
+    /// The nonces to come, for an engine that makes key stream ahead.
     pub fn coming(&self, op: Op, next: u64) -> Coming {
         Coming { op, base: self.nonce(0), known: true, next }
     }

@@ -44,7 +44,7 @@ pub struct TxReport {
 pub(super) struct TxSa {
     pub(super) key: KeyId,
     pub(super) nonces: Nonces,
-    /// If it is not the SecY's.
+    /// Cipher of the association, if it is not the SecY's.
     pub(super) cipher: Option<Cipher>,
     pub(super) pn: Sequence,
 }
@@ -175,7 +175,7 @@ impl SecyOut {
         Ok(())
     }
 
-    /// From the next frame on, this association is used.
+    /// Uses this association from the next frame on.
     pub fn encode(&mut self, index: u16, an: u8) -> Result<(), SaError> {
         let secy = self.secy(index)?;
         match secy.sas.get(an as usize) {

@@ -52,7 +52,7 @@ pub(crate) mod tests {
         Job { buf: (), key, ticket: 0, number: 7, nonce, op, verdict, ad: Ad::Span(text), text }
     }
 
-    /// For tests of windows: a proof of nothing.
+    /// A proof of nothing, for tests of windows.
     pub(crate) fn authentic() -> Authentic {
         Authentic::proof(&job(Op::Open, Verdict::Done)).expect("an ICV that was right")
     }

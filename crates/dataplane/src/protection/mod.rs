@@ -51,7 +51,7 @@ pub(crate) trait Protection {
         None
     }
 
-    /// From a finished job to where its packet goes.
+    /// Completes a finished job, and gives the next place of its packet.
     fn finish(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -61,7 +61,7 @@ struct Share {
     end: u64,
     /// Numbers taken at a time.
     chunk: u64,
-    /// So far the others may be ahead, if the other end minds.
+    /// Lead that the others may have, limited by the other end's window; nothing: any.
     behind: Option<u64>,
 }
 

@@ -127,7 +127,7 @@ impl Reserved {
         (address.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
     }
 
-    /// Not zero for every such address, and for few others.
+    /// Non-zero for every such address, and for few others.
     #[inline(always)]
     pub fn may_have(&self, address: u32) -> u32 {
         let hash = self.hash(address);

@@ -610,7 +610,7 @@ fn beside(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     Ok(onwards(packet, adjacency as u32, next))
 }
 
-/// To be told to the sender.
+/// Sends the packet to the ICMP stage with this type and code.
 #[cold]
 pub(super) fn error(packet: &mut Packet, kind: u16) -> Next {
     let meta = packet.meta_mut();
@@ -618,7 +618,7 @@ pub(super) fn error(packet: &mut Packet, kind: u16) -> Next {
     Next::IcmpError
 }
 
-/// For this node itself: in clear, and whole.
+/// Delivers a packet to this node itself: in clear, and whole.
 #[inline]
 fn here(packet: &mut Packet, offset: usize) -> Next {
     packet.meta_mut().offset = offset as u16;

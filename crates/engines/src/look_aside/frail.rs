@@ -25,9 +25,9 @@ pub enum Failing {
 /// A period in which a device fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spell {
-    /// From then on.
+    /// Start of the period.
     pub from: Instant,
-    /// Until then it cannot be started again.
+    /// End of the period, before which the device cannot be started again.
     pub until: Instant,
     /// Kind of failure.
     pub how: Failing,

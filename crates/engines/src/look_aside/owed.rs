@@ -19,7 +19,7 @@ pub(super) struct Owed {
     /// Installs among them, by slot.
     installs: HashMap<u32, u64>,
     given: u64,
-    /// Since when the device has had no room.
+    /// Time since which the device has had no room.
     since: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Owed {
         self.commands.len()
     }
 
-    /// Since when the device takes none.
+    /// Time since which the device takes no command.
     pub const fn since(&self) -> Option<Instant> {
         self.since
     }

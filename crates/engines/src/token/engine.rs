@@ -134,7 +134,7 @@ pub struct TokenEngine<B: AsMut<[u8]>> {
 }
 
 impl<B: AsMut<[u8]>> TokenEngine<B> {
-    /// On this line, whose exchanges bring `exchange` blocks. Fails where memory
+    /// An engine on this line, whose exchanges bring `exchange` blocks. Fails where memory
     /// cannot be locked.
     pub fn new(line: Box<dyn Line>, exchange: usize, settings: Settings) -> std::io::Result<Self> {
         Ok(Self {

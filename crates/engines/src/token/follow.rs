@@ -8,14 +8,14 @@ pub const BLOCKS_MAX: u16 = 96;
 /// packet takes it up by some steps, each shorter one down by some.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Follow {
-    /// In sixteenths of a block.
+    /// The quartile, in sixteenths of a block.
     depth: u32,
     up: u32,
     down: u32,
 }
 
 impl Follow {
-    /// Before anything is known: a short packet, 96 octets.
+    /// Initial depth, that of a short packet: 96 octets.
     const FIRST: u32 = 6 * 16;
 
     /// Three quarters of the packets have no more blocks.

@@ -32,7 +32,7 @@ impl Base {
         Self { head, tail }
     }
 
-    /// From the nonce of a number.
+    /// The base from the nonce of a number.
     pub fn learned(nonce: &[u8; 12], number: u64) -> Self {
         let (head, tail) = parts(nonce);
         Self { head, tail: tail ^ number }

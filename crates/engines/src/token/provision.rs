@@ -49,7 +49,7 @@ pub enum Wrapping {
 pub enum Purpose {
     /// Key stream.
     Traffic,
-    /// To unwrap traffic keys ([`Wrapping::AesKeyWrap`]).
+    /// Unwrapping of traffic keys ([`Wrapping::AesKeyWrap`]).
     Unwrapping,
 }
 

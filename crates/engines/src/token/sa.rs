@@ -34,7 +34,7 @@ pub(super) struct Sa {
     pub retired: bool,
     /// The token refused it: until then it is not asked again.
     rests_until: Instant,
-    /// For how long it was left alone last; nothing once the token has answered.
+    /// Length of the last pause; nothing once the token has answered.
     pause: Duration,
     /// Packets of it that wait.
     pub waiting: u32,

@@ -43,7 +43,7 @@ impl Vault {
         Self::map(blocks, None)
     }
 
-    /// On a file, so that its contents can be inspected afterwards.
+    /// A vault on a file, so that its contents can be inspected afterwards.
     #[cfg(test)]
     pub fn on_file(blocks: usize, file: BorrowedFd<'_>) -> io::Result<Self> {
         Self::map(blocks, Some(file))

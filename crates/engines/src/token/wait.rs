@@ -37,7 +37,7 @@ pub(super) struct Wait<B> {
 /// Next step for a waiting packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing any more.
+    /// None: the packet is finished.
     Done(Verdict),
     /// Key stream that is coming without a request.
     Coming,

@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 pub(crate) use tables::compile;
 
-/// From the control part to a card.
+/// Command of the control part to a card.
 pub(crate) enum CardCommand {
     /// Install, change or retire an association.
     Change(Change),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A compiled list.
 struct Listed {
-    /// For IP packets, for frames.
+    /// Uses of the list: for IP packets, for frames.
     uses: [bool; 2],
     /// Marks of its entries in order, and of the packets that match none.
     marks: Box<[Mark]>,

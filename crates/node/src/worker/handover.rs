@@ -127,7 +127,7 @@ pub(super) struct Handover {
     gone: Vec<Event>,
     /// The steps to be said once they are done.
     pub saying: Vec<u64>,
-    /// Since when it waits to be done, and when to look again.
+    /// Start of the wait for packets under way, and time of the next look.
     waits: Option<(Instant, Instant)>,
 }
 

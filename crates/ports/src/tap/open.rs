@@ -81,7 +81,7 @@ impl TapOpened {
         Ok(Self { fd, spec: spec.clone() })
     }
 
-    /// From a descriptor that another process attached as [`Self::new`] does.
+    /// The interface from a descriptor that another process attached as [`Self::new`] does.
     pub fn from_fd(spec: &TapSpec, fd: OwnedFd) -> Self {
         Self { fd, spec: spec.clone() }
     }

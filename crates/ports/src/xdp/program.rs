@@ -167,7 +167,7 @@ impl Program {
         Ok(Self { map, link: attached })
     }
 
-    /// From descriptors that another process made: map, link.
+    /// The program from descriptors that another process made: map, link.
     pub fn from_fds(map: OwnedFd, link: OwnedFd) -> Self {
         Self { map, link }
     }

@@ -37,11 +37,11 @@ pub(super) struct States<const L: usize>(pub [[u32; L]; 8]);
 
 /// A hash function over blocks of 64 octets.
 pub(super) trait Hash {
-    /// Before the first block.
+    /// State before the first block.
     const START: Words;
     /// Words of the digest.
     const WORDS: usize;
-    /// With so many busy lanes or fewer, two at a time are faster than sixteen.
+    /// Number of busy lanes up to which two at a time are faster than sixteen.
     const FEW: usize;
 
     /// Sixteen lanes go on by `blocks` blocks.

@@ -59,14 +59,14 @@ pub struct Key {
     open: Schedule,
     inner: Words,
     outer: Words,
-    /// Nothing: a keyed hash alone.
+    /// Size of the cipher's key; nothing: a keyed hash alone.
     aes: Option<Aes>,
     mac: Mac,
     form: Form,
 }
 
 impl Key {
-    /// Nothing if a key has a length that it cannot have, or the kernels lack the
+    /// The keys of a suite; nothing if a length is wrong, or the kernels lack the
     /// algorithm.
     pub fn new(
         form: Form,

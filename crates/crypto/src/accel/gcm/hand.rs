@@ -80,7 +80,7 @@ pub struct Hand<'a, 's> {
 }
 
 impl<'a, 's> Hand<'a, 's> {
-    /// With the first groups.
+    /// A ring filled with the first groups.
     #[inline]
     pub fn new(source: &'s mut dyn Source<'a>) -> Self {
         let mut ring = [const { Group::new() }; RING];

@@ -114,7 +114,7 @@ impl Kernel {
         has.then(|| Self(Width::Vaes512(Multiplier::of_this_machine())))
     }
 
-    /// Two blocks per instruction, if this machine can.
+    /// The kernel with two blocks per instruction, if this machine can run it.
     pub fn vaes256() -> Option<Self> {
         let has = is_x86_feature_detected!("aes")
             && is_x86_feature_detected!("pclmulqdq")
@@ -236,7 +236,7 @@ pub struct Lane<'a> {
     pub key: &'a Key,
     /// The nonce.
     pub nonce: &'a [u8; 12],
-    /// Under the ICV, not encrypted.
+    /// Additional data: under the ICV, not encrypted.
     pub ad: &'a [u8],
     /// Text, encrypted or decrypted in place, with its ICV, written or compared.
     pub sealed: Sealed<'a>,

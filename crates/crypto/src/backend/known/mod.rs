@@ -86,7 +86,8 @@ impl Question {
         self.job.verdict == Verdict::Done && self.job.buf[self.job.text.end()..].starts_with(icv)
     }
 
-    /// To be opened, with a bit of its text changed if it is to be refused.
+    /// The sealed job as one to be opened, with a bit of its text changed if it is to be
+    /// refused.
     fn turn(&self, forged: bool) -> Job<Vec<u8>> {
         let Job { mut buf, key, ticket, number, nonce, ad, text, .. } = copy(&self.job);
         buf[(AD.len() + text.end()) / 2] ^= u8::from(forged);

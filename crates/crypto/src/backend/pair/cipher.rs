@@ -27,8 +27,8 @@ pub(super) enum Cipher {
 }
 
 impl Cipher {
-    /// Nothing if the suite has another kind of cipher, or the key's length is not
-    /// the cipher's.
+    /// The key of a suite's cipher; nothing if the suite has another kind of cipher, or the
+    /// length is wrong.
     pub fn new(suite: Suite, key: &[u8]) -> Option<Self> {
         Some(match suite {
             Suite::Null(_) => key.is_empty().then_some(Self::Null)?,

@@ -27,7 +27,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Nothing if a key has a length that it cannot have, or the suite is no pair.
+    /// The keys of a suite; nothing if a length is wrong, or the suite is no pair.
     pub fn new(suite: Suite, key: &[u8], mac_key: &[u8]) -> Option<Box<Self>> {
         let (cipher, mac) = (Cipher::new(suite, key)?, Keyed::new(suite.mac()?, mac_key)?);
         Some(Box::new(Self { cipher, mac }))
