@@ -10,7 +10,7 @@
 //!
 //! `low` is one above the highest counter that an *authentic* packet used (of our own
 //! packets all are), `next` the first block that is not made yet. Blocks are made in order.
-//! Those of lost packets stay until the ring comes round (and at least as long as they lie
+//! Blocks of lost packets stay until the ring comes round (and at least as long as they lie
 //! within `behind`), so a late packet finds its own, if they are still there: a tag names
 //! the counter of a slot's block, and pointers are counters, which never wrap.
 //!
