@@ -141,7 +141,7 @@ scripts() {
 # meanwhile.
 main() {
     # The crates that must run without an operating system.
-    pure=(base wire crypto pipeline dataplane control node report tester)
+    pure=(base wire crypto pipeline dataplane control overhead node report tester)
     wasm=wasm32-unknown-unknown
 
     echo "== style"

@@ -1,7 +1,10 @@
 //! Rules of layers: the crates that each may use, the system calls that pure crates may not make,
 //! the places where unsafe may stand.
 
-use crate::{Finding, Source};
+use crate::{
+    Finding, Source,
+    manifest::{self, Table},
+};
 
 /// A crate, the crates of this tree that it may use, and true if it is pure.
 pub struct Layer {
@@ -13,7 +16,7 @@ pub struct Layer {
     pub pure: bool,
 }
 
-/// The layers, as CONTRIBUTING.md draws them. A new crate gets a line here.
+/// The layers: what may be; ARCHITECTURE.md draws what is. A new crate gets a line here.
 pub const LAYERS: &[Layer] = &[
     Layer { name: "base", uses: &[], pure: true },
     Layer { name: "wire", uses: &["base"], pure: true },
@@ -55,7 +58,6 @@ pub const LAYERS: &[Layer] = &[
             "crypto",
             "pipeline",
             "dataplane",
-            "control",
             "control",
             "node",
             "ports",
@@ -117,7 +119,7 @@ const SYSTEM: &[(&str, &str)] = &[
 ];
 
 /// Crates that bring the operating system or its randomness along.
-const SYSTEM_CRATES: &[&str] = &[
+pub const SYSTEM_CRATES: &[&str] = &[
     "libc",
     "nix",
     "rustix",
@@ -150,24 +152,17 @@ pub fn dependencies(folder: &str, manifest: &str) -> Vec<Finding> {
         return vec![finding(0, "the crate has no line in LAYERS".into())];
     };
     let mut findings = Vec::new();
-    let mut table = "";
-    for (i, line) in manifest.lines().enumerate() {
-        if let Some(name) = line.trim().strip_prefix('[') {
-            table = name.trim_end_matches(']');
-            continue;
-        }
-        // Tests may use what they like.
-        if !table.ends_with("dependencies") || table.ends_with("dev-dependencies") {
-            continue;
-        }
-        let name = line.split(['.', '=', ' ']).next().unwrap_or_default().trim_matches('"');
-        if let Some(used) = name.strip_prefix("ferrule-") {
-            if !layer.uses.contains(&used) {
-                findings.push(finding(i + 1, format!("{folder} may not use {used}")));
+    for used in manifest::dependencies(manifest) {
+        if let Some(other) = used.folder() {
+            if !layer.uses.contains(&other) {
+                findings.push(finding(used.line, format!("{folder} may not use {other}")));
             }
-        } else if layer.pure && SYSTEM_CRATES.contains(&name) && !table.contains("not(target_arch")
+        } else if layer.pure
+            && SYSTEM_CRATES.contains(&used.name.as_str())
+            && used.table == Table::Everywhere
         {
-            findings.push(finding(i + 1, format!("{name} brings the operating system along")));
+            let what = format!("{} brings the operating system along", used.name);
+            findings.push(finding(used.line, what));
         }
     }
     findings

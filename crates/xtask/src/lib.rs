@@ -9,13 +9,21 @@
 //! | `source.rs` | none: a file, and the same file without comments and literals |
 //! | `shape.rs` | length of files and functions, names of rooms, words left behind |
 //! | `layers.rs` | who may use whom, what pure crates may not touch, where unsafe lives |
+//! | `closure.rs` | pure crates depend on pure ones, through others too |
+//! | `siblings.rs` | folders of a crate: protocols apart, no circles |
+//! | `drawing.rs` | the picture of the crates in ARCHITECTURE.md is today's |
+//! | `manifest.rs` | none: crates and their dependencies, as Cargo has them |
 //! | `drops.rs` | every drop reason is used |
 //! | `specs.rs` | requirements of standards point to code and tests that are there |
 #![forbid(unsafe_code)]
 
+pub mod closure;
+pub mod drawing;
 pub mod drops;
 pub mod layers;
+pub mod manifest;
 pub mod shape;
+pub mod siblings;
 pub mod source;
 pub mod specs;
 
