@@ -119,6 +119,14 @@ pub fn redraw(page: &str, rooms: &[Room]) -> Option<String> {
     Some(format!("{before}{BEGINS}{picture}\n{purposes}{ENDS}{after}"))
 }
 
+/// Draws the picture of the page of the tree at `top` anew.
+pub fn rewrite(top: &Path) -> io::Result<()> {
+    let page = top.join(PAGE);
+    let drawn = redraw(&fs::read_to_string(&page)?, &rooms(top)?);
+    let missing = || io::Error::other(format!("{PAGE} has no place for the drawing"));
+    fs::write(page, drawn.ok_or_else(missing)?)
+}
+
 /// Crates from the top down: by floor, then by how many they use.
 fn order(rooms: &[Room]) -> Vec<&Room> {
     let reach = reach(rooms);
