@@ -30,9 +30,10 @@ from rig import TOP, binary, need, run
 # Why a line is not run: page (or *), how the line begins, reason.
 NOT_RUN = (
     ("README.md", "make ", "builds or tests everything, this test included"),
-    ("README.md", "ferrule lab run ten-nodes --check --seeds 1000", "takes minutes: `make soak`"),
-    ("README.md", "ferrule study macsec-mobility", "takes minutes: tests/live/study.py"),
-    ("README.md", "ferrule merge", "docs/cluster.md has it behind what makes its parts"),
+    ("docs/commands.md", "ferrule lab run ten-nodes --check --seeds 1000",
+     "takes minutes: `make soak`"),
+    ("docs/commands.md", "ferrule study macsec-mobility", "takes minutes: tests/live/study.py"),
+    ("docs/commands.md", "ferrule merge", "docs/cluster.md has it behind what makes its parts"),
     ("docs/service.md", "apt install", "a package and systemd: tests/live/package.py"),
     ("docs/service.md", "cd /etc/ferrule", "for a machine whose package is installed"),
     ("docs/service.md", "systemctl", "for a machine that systemd runs"),
