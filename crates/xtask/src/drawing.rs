@@ -16,7 +16,6 @@ const BEGINS: &str = "<!-- drawn by `cargo run -q -p xtask -- draw` -->\n```text
 const ENDS: &str = "```\n<!-- end of the drawing -->\n";
 /// Columns from one crate to the next.
 const STEP: usize = 3;
-
 /// Columns of a line of prose.
 const LINE: usize = 90;
 
@@ -70,12 +69,12 @@ pub fn draw(rooms: &[Room]) -> String {
         line.extend(room.name.chars());
         let last = order.iter().rposition(|other| room.uses.contains(&other.name));
         for (i, other) in order.iter().enumerate().skip(row + 1) {
-            let sure =
+            let implied =
                 room.uses.iter().any(|via| reach[via.as_str()].contains(other.name.as_str()));
             let passes = order[..row].iter().any(|above| above.uses.contains(&other.name));
             let dash = if last.is_some_and(|last| i <= last) { '─' } else { ' ' };
             let knot = match (room.uses.contains(&other.name), passes) {
-                (true, _) if sure => '○',
+                (true, _) if implied => '○',
                 (true, _) => '●',
                 (false, true) => '│',
                 (false, false) => dash,
