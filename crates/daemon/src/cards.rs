@@ -2,7 +2,7 @@
 
 use crate::report::{DropView, drop_views};
 use ferrule_dataplane::ipsec::Addresses;
-use ferrule_node::Control;
+use ferrule_node::ControlView;
 use ferrule_node::card::CardReport;
 use ferrule_node::config::{Config, PolicyAction, PolicyConfig};
 use ferrule_node::message::WorkerReport;
@@ -39,14 +39,14 @@ pub struct CardView {
     pub drops: Vec<DropView>,
 }
 
-pub(crate) fn cards(control: &Control, workers: &[Box<WorkerReport>]) -> Vec<CardView> {
+pub(crate) fn cards(control: &ControlView, workers: &[Box<WorkerReport>]) -> Vec<CardView> {
     let all = workers.iter().flat_map(|w| &w.cards);
     let mut cards: Vec<_> = all.map(|card| view(control, card)).collect();
     cards.sort_by(|a, b| a.port.cmp(&b.port));
     cards
 }
 
-fn view(control: &Control, card: &CardReport) -> CardView {
+fn view(control: &ControlView, card: &CardReport) -> CardView {
     let port = control.port_name(card.port);
     let crossed = &card.crossed;
     CardView {

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
 use crate::placing;
 use crate::reading::Reading;
+use crate::reporting::Reporting;
 use crate::rights::{Rights, protect_memory};
 use crate::runtime::{self, Board, LiveWorker};
 use crate::settle::Settled;
@@ -66,6 +67,7 @@ pub struct Daemon {
     pub(crate) store: Option<SharedStore>,
     pub(crate) supervisor: Supervisor,
     pub(crate) reading: Reading,
+    pub(crate) reporting: Reporting,
     pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
 }
 
@@ -270,6 +272,7 @@ impl Daemon {
             store,
             supervisor: Supervisor::of_environment(),
             reading: Reading::new(credentials),
+            reporting: Reporting::default(),
             threads,
         })
     }

@@ -33,6 +33,7 @@ pub mod policies;
 mod reading;
 mod recording;
 pub mod report;
+mod reporting;
 mod rights;
 mod runtime;
 mod serve;

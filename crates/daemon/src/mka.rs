@@ -3,7 +3,7 @@
 use ferrule_control::mka::PortState;
 use ferrule_control::mka::fault::Fault;
 use ferrule_control::mka::view::{PeerView, SakView, View};
-use ferrule_node::Control;
+use ferrule_node::ControlView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,8 +57,8 @@ pub struct MkaSak {
 }
 
 /// The MKA entities of a node.
-pub fn views(control: &Control) -> Vec<MkaView> {
-    control.mka().map(|(port, view)| of(port, &view)).collect()
+pub fn views(control: &ControlView) -> Vec<MkaView> {
+    control.mka().iter().map(|(port, view)| of(port, view)).collect()
 }
 
 fn of(port: &str, view: &View) -> MkaView {

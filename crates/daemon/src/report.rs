@@ -11,12 +11,12 @@ use ferrule_base::{Answer, Answers, DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::{EngineReport, Latency, RingReport};
 use ferrule_dataplane::graph::Next;
 use ferrule_engines::placed::ENGINE_TIME;
-use ferrule_node::Control;
+use ferrule_node::ControlView;
 use ferrule_node::config::{Config, LabelAction, Via};
 use ferrule_node::message::WorkerReport;
 use ferrule_pipeline::{Missed, PortStats};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A running node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -345,20 +345,20 @@ impl From<Ledger> for LedgerView {
 }
 
 /// Facts for a report that the daemon knows and the control part does not.
-pub struct Outside<'a> {
+pub struct Outside {
     /// The node's time.
     pub now: Instant,
     /// Addresses of the ports, in the order of the configuration.
-    pub macs: &'a [ferrule_base::MacAddr],
+    pub macs: Vec<ferrule_base::MacAddr>,
     /// Recent errors.
-    pub failures: &'a [String],
-    /// True for a port whose device is gone.
-    pub is_gone: &'a dyn Fn(&str) -> bool,
+    pub failures: Vec<String>,
+    /// Ports whose device is gone.
+    pub gone: HashSet<String>,
 }
 
 impl Report {
     /// Puts together what workers and control part know.
-    pub fn of(control: &Control, workers: &[Box<WorkerReport>], outside: &Outside<'_>) -> Self {
+    pub fn of(control: &ControlView, workers: &[Box<WorkerReport>], outside: &Outside) -> Self {
         let config = control.config();
         let mut drops = control.drops().clone();
         let mut answers = Answers::default();
@@ -387,7 +387,7 @@ impl Report {
             path: paths(config),
             bridges: bridges(control, outside.now),
             neighbours: neighbours(control),
-            failures: outside.failures.to_vec(),
+            failures: outside.failures.clone(),
         }
     }
 }
@@ -460,9 +460,9 @@ fn times(workers: &[Box<WorkerReport>]) -> Option<TimesView> {
     workers.iter().any(|w| w.times.is_some()).then_some(view)
 }
 
-fn ports(control: &Control, workers: &[Box<WorkerReport>], outside: &Outside<'_>) -> Vec<PortView> {
+fn ports(control: &ControlView, workers: &[Box<WorkerReport>], outside: &Outside) -> Vec<PortView> {
     let config = control.config();
-    let all = config.ports.iter().enumerate().zip(outside.macs);
+    let all = config.ports.iter().enumerate().zip(&outside.macs);
     all.map(|((index, port), mac)| {
         let id = control.port_id(index);
         // Each queue is counted by its own worker.
@@ -471,7 +471,7 @@ fn ports(control: &Control, workers: &[Box<WorkerReport>], outside: &Outside<'_>
             stats.merge(queue);
             up |= is_up;
         }
-        let gone = (outside.is_gone)(&port.name);
+        let gone = outside.gone.contains(&port.name);
         PortView {
             name: port.name.clone(),
             driver: port.driver.name().into(),
@@ -506,7 +506,7 @@ pub fn sci_text(sci: u64) -> String {
     format!("{}/{}", ferrule_base::MacAddr::from_u64(sci >> 16), sci & 0xffff)
 }
 
-fn macsec(control: &Control, workers: &[Box<WorkerReport>]) -> Vec<MacsecView> {
+fn macsec(control: &ControlView, workers: &[Box<WorkerReport>]) -> Vec<MacsecView> {
     use ferrule_dataplane::macsec::SaReport;
     let view = |secy: u16, way: &str, sa: &SaReport| {
         let counted = sa.stats.iter().filter(|&(_, n)| n > 0);
@@ -628,7 +628,7 @@ fn paths(config: &Config) -> Vec<PathView> {
     all
 }
 
-fn bridges(control: &Control, now: Instant) -> Vec<BridgeView> {
+fn bridges(control: &ControlView, now: Instant) -> Vec<BridgeView> {
     let tables = control.tables();
     let name = |iface: u16| tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
     let mut all = Vec::new();
@@ -645,11 +645,11 @@ fn bridges(control: &Control, now: Instant) -> Vec<BridgeView> {
     all
 }
 
-fn neighbours(control: &Control) -> Vec<NeighbourView> {
-    let known = control.neighbours().into_iter();
+fn neighbours(control: &ControlView) -> Vec<NeighbourView> {
+    let known = control.neighbours().iter();
     let mut all: Vec<_> = known
         .map(|(interface, address, mac)| NeighbourView {
-            interface,
+            interface: interface.clone(),
             address: address.to_string(),
             mac: mac.to_string(),
         })

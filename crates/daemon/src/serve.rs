@@ -8,39 +8,20 @@ use crate::load::{self, Loaded};
 use crate::opening;
 use crate::reading::{Asker, Purpose, Read, Text};
 use crate::recording::{self, LOOK_EVERY, Tap};
-use crate::report::{Outside, Report};
-use crate::watch;
+use crate::report::Outside;
+use crate::reporting::Facts;
 use ferrule_base::{Duration, Instant};
-use ferrule_dashboard::{Command, Refusal, Source as Shown, State};
+use ferrule_dashboard::{Command, Refusal};
 use ferrule_node::ReadyLists;
 use ferrule_node::config::{PortConfig, differences};
-use ferrule_node::message::WorkerReport;
 use ferrule_ports::os::PollSet;
 use std::io::Read as _;
 use std::os::fd::AsRawFd;
-
-impl Shown for Daemon {
-    fn state(&mut self) -> State {
-        let report = self.report();
-        let config = self.control.config();
-        let mut state = watch::live(&report, config);
-        if let Some(measures) = &self.board.measures {
-            state.histograms = measures.view(|name| config.ports.iter().any(|p| p.name == name));
-        }
-        state
-    }
-
-    fn command(&mut self, _: Command) -> Result<(), Refusal> {
-        Err(Refusal("a live node is only looked at from here: change it by `ferrule apply`".into()))
-    }
-}
 
 /// While packets pass, the control part looks this often.
 const TICK: Duration = Duration::from_millis(1);
 /// Without any, this often.
 const IDLE: Duration = Duration::from_millis(250);
-/// How long workers may take to say what they counted.
-const REPORT_WAIT: Duration = Duration::from_millis(300);
 /// How long a change of configuration may take until people are told.
 const CHANGE_WAIT: Duration = Duration::from_secs(5);
 /// How often it is looked at meanwhile.
@@ -72,11 +53,10 @@ impl Daemon {
             self.mind_devices(now);
             self.events.turn(now, &mut self.control, &self.devices);
             self.note_failures();
-            self.serve_metrics();
-            self.serve_dashboard();
             self.go_on();
             let actions = self.server.turn(&set);
             let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
+            self.serve_reports();
             tap.take_if(|t| t.turn(&self.control, &mut self.server, self.clock));
             if recording && tap.is_none() {
                 self.control.stop_recording();
@@ -174,7 +154,6 @@ impl Daemon {
     fn answer(&mut self, client: u64, name: &str, reply: &Reply) {
         let peer = self.server.peer(client);
         match reply {
-            Reply::Report(_) => {}
             Reply::Refused { text, .. } => events::asked(peer, name, Err(text)),
             Reply::Applied { opened, closed } => {
                 let did = format!("{} ports opened, {} closed", opened.len(), closed.len());
@@ -245,40 +224,48 @@ impl Daemon {
         self.failures.drain(..surplus);
     }
 
-    /// Everything that there is to see now.
-    fn report(&mut self) -> Report {
-        let answers = self.control.request_reports();
+    /// Reports that were made go to their readers, and the next one begins.
+    fn serve_reports(&mut self) {
+        while let Some(made) = self.reporting.made() {
+            for client in made.clients {
+                match &made.reply {
+                    Some(Ok(line)) => _ = self.server.say_line(client, line.clone()),
+                    Some(Err(fault)) => self.answer(client, "show", &Reply::refused(fault)),
+                    None => {}
+                }
+            }
+            if let (Some(metrics), Some(text)) = (&self.metrics, made.metrics) {
+                metrics.answer(text);
+            }
+            if let (Some(dashboard), Some(state)) = (&mut self.dashboard, made.state) {
+                dashboard.show(state);
+            }
+        }
+        if self.metrics.as_ref().is_some_and(|metrics| metrics.is_asked()) {
+            self.reporting.ask_for_metrics();
+        }
+        let refused = |_: Command| {
+            let why = "a live node is only looked at from here: change it by `ferrule apply`";
+            Err(Refusal(why.into()))
+        };
+        if self.dashboard.as_mut().is_some_and(|dashboard| dashboard.hear(refused)) {
+            self.reporting.ask_for_dashboard();
+        }
+        if self.reporting.can_begin() {
+            let facts = self.facts();
+            self.reporting.begin(facts, &self.board);
+        }
+    }
+
+    /// Facts for a report of now.
+    fn facts(&mut self) -> Facts {
+        let workers = self.control.request_reports();
         self.board.rouse_workers();
-        let mut reports: Vec<Box<WorkerReport>> = Vec::new();
-        let start = self.clock.now();
-        while reports.len() < self.control.workers() {
-            let left = REPORT_WAIT.saturating_sub(self.clock.now().since(start));
-            match answers.recv_timeout(left) {
-                Ok(report) => reports.push(report),
-                Err(_) => break,
-            }
-        }
-        let now = self.clock.now();
-        let (macs, failures, devices) = (&self.macs, &self.failures, &self.devices);
-        let is_gone = |port: &str| devices.is_gone(port);
-        let outside = Outside { now, macs, failures, is_gone: &is_gone };
-        Report::of(&self.control, &reports, &outside)
-    }
-
-    fn serve_metrics(&mut self) {
-        if self.metrics.as_ref().is_some_and(|m| m.is_asked()) {
-            let report = self.report();
-            if let Some(metrics) = &self.metrics {
-                metrics.answer(&report);
-            }
-        }
-    }
-
-    fn serve_dashboard(&mut self) {
-        if let Some(mut dashboard) = self.dashboard.take() {
-            dashboard.turn(self);
-            self.dashboard = Some(dashboard);
-        }
+        let ports = self.control.config().ports.iter().map(|port| &port.name);
+        let gone = ports.filter(|port| self.devices.is_gone(port)).cloned().collect();
+        let (now, macs) = (self.clock.now(), self.macs.clone());
+        let outside = Outside { now, macs, failures: self.failures.clone(), gone };
+        Facts { control: self.control.view(), workers, outside }
     }
 
     /// Does what a client asked. True: the node is to stop.
@@ -293,7 +280,11 @@ impl Daemon {
         let name = request.name();
         let wanted = |purpose| (Some(client), purpose);
         let reply = match request {
-            Request::Show {} => Reply::Report(Box::new(self.report())),
+            Request::Show {} => {
+                self.server.keep_waiting(client);
+                self.reporting.ask_for_client(client);
+                return false;
+            }
             Request::Apply { file, text, keys, new_keys } => {
                 let keys = load::received(keys);
                 let text = keys.map(|keys| Text::Sent { file, text, keys });

@@ -48,6 +48,8 @@ pub struct Dashboard {
     key: Key,
     asked: Receiver<Ask>,
     last: Option<(Instant, Arc<[u8]>)>,
+    /// Pages that wait for a state which is made elsewhere.
+    waiting: Vec<SyncSender<Answer>>,
 }
 
 impl Dashboard {
@@ -61,7 +63,7 @@ impl Dashboard {
         let (asks, asked) = sync_channel(WAITING_MAX);
         let desk = Desk { key: key.clone(), asks, wake: Box::new(wake) };
         let server = Server::start("web", listener, move |request| reply(request, &desk))?;
-        Ok(Self { server, key, asked, last: None })
+        Ok(Self { server, key, asked, last: None, waiting: Vec::new() })
     }
 
     /// Address to open, with the key behind the `#`, where no server and no referrer gets it.
@@ -95,6 +97,42 @@ impl Dashboard {
             }
             Err(_) => 0,
         }
+    }
+
+    /// Takes what was asked since the last turn, where states are made elsewhere. True if a page
+    /// waits for one: [`show`](Self::show).
+    pub fn hear(&mut self, command: impl Fn(Command) -> Result<(), Refusal>) -> bool {
+        while let Ok(Ask { question, answer }) = self.asked.try_recv() {
+            let fresh = self.last.as_ref().filter(|(at, _)| at.elapsed() < FRESH);
+            // A page that is gone needs no answer.
+            match question {
+                Question::Command(asked) => match command(asked) {
+                    Ok(()) => self.keep_waiting(answer),
+                    Err(refusal) => _ = answer.try_send(Err(refusal)),
+                },
+                Question::State => match fresh {
+                    Some((_, state)) => _ = answer.try_send(Ok(state.clone())),
+                    None => self.keep_waiting(answer),
+                },
+            }
+        }
+        !self.waiting.is_empty()
+    }
+
+    /// Of more pages than there are connections the first has given up.
+    fn keep_waiting(&mut self, page: SyncSender<Answer>) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.remove(0);
+        }
+        self.waiting.push(page);
+    }
+
+    /// Gives a state, as JSON, to the pages that wait.
+    pub fn show(&mut self, state: Arc<[u8]>) {
+        for page in self.waiting.drain(..) {
+            let _ = page.try_send(Ok(state.clone()));
+        }
+        self.last = Some((Instant::now(), state));
     }
 
     fn answer(&mut self, source: &mut dyn Source, ask: Ask) {

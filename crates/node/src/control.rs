@@ -46,11 +46,13 @@ use std::sync::mpsc::{self, Receiver, channel};
 mod cards;
 mod orders;
 mod steps;
+mod view;
 mod wants;
 
 use cards::{CardEngines, CardLink};
 pub use orders::{AgreedSa, SaOrder};
 use steps::Steps;
+pub use view::ControlView;
 use wants::Wants;
 
 /// Interval at which the edges of replay windows are written to stable storage.
@@ -133,7 +135,7 @@ impl Link {
 
 /// The control part of a node.
 pub struct Control {
-    config: Config,
+    config: Arc<Config>,
     tables: Arc<Tables>,
     compiled: Compiled,
     shared: Shared,
@@ -231,7 +233,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let edges_due = now + EDGE_INTERVAL;
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
     let mut control = Control {
-        config,
+        config: Arc::new(config),
         tables,
         compiled,
         shared,
@@ -454,7 +456,7 @@ impl Control {
     /// Puts lists in force that were compiled whole, in place of edits of older ones.
     pub fn replace_lists(&mut self, now: Instant, whole: ReadyLists) -> Result<(), BuildError> {
         self.expect_lists(whole);
-        let (config, macs) = (self.config.clone(), self.macs.clone());
+        let (config, macs) = (Config::clone(&self.config), self.macs.clone());
         self.apply(now, config, &macs).map(|_| ())
     }
 
@@ -513,7 +515,7 @@ impl Control {
             plan.esp.gone.push(agreed);
         }
         self.keying.leave(&config, &compiled.ports, macs, &mut self.links);
-        self.config = config;
+        self.config = Arc::new(config);
         self.compiled = compiled;
         self.shared = shared;
         self.macs = macs.to_vec();
@@ -660,22 +662,13 @@ impl Control {
     /// The node's ledger from its workers' reports and the packets held here. Packets on
     /// the way between them count as held.
     pub fn ledger(&self, reports: &[Box<WorkerReport>]) -> Ledger {
-        self.ledger_of(reports.iter().map(|r| (r.ledger, r.handed_out, r.handed_in)))
+        self.own_ledger().with(reports.iter().map(|report| view::part_of(report)))
     }
 
     /// The node's ledger from each worker's ledger and the packets that it gave
     /// to others and took from them.
     pub fn ledger_of(&self, parts: impl Iterator<Item = (Ledger, u64, u64)>) -> Ledger {
-        let mut ledger = self.exchange.ledger();
-        ledger.held += self.resolver.held();
-        let (mut out, mut taken) = self.exchange.handed();
-        for (part, handed_out, handed_in) in parts {
-            ledger.merge(&part);
-            out += handed_out;
-            taken += handed_in;
-        }
-        ledger.held += out.saturating_sub(taken);
-        ledger
+        self.own_ledger().with(parts)
     }
 
     /// Neighbours, for `show neighbours`.

@@ -35,7 +35,7 @@ mod worker;
 pub use compile::{ReadyLists, default_sci, made_mac};
 pub use config::{Config, ConfigError};
 pub use control::{
-    AgreedSa, Applied, BuildError, Control, ControlWork, Environment, SaOrder, build,
+    AgreedSa, Applied, BuildError, Control, ControlView, ControlWork, Environment, SaOrder, build,
     build_with_cards,
 };
 pub use counter::{Counter, CounterStore, Reserved, StoreError, Volatile};

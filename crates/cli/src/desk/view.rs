@@ -12,7 +12,7 @@ use ferrule_lab::host::{CLASSES_US, Host, Outcome, Spread};
 use ferrule_lab::topology::{HostPlan, LinkEnd, Topology};
 use ferrule_lab::{Device, Direction, LaneStats, LinkId, Station};
 use ferrule_node::made_mac;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
 /// Nodes, hosts and links that a page shows at most, of each.
@@ -108,11 +108,8 @@ fn reports(desk: &Desk<'_>) -> Vec<Option<Report>> {
             p.mac.unwrap_or_else(|| made_mac(&config.name, &p.name))
         };
         let macs: Vec<MacAddr> = config.ports.iter().map(mac).collect();
-        Some(Report::of(
-            control,
-            &workers,
-            &Outside { now, macs: &macs, failures: &[], is_gone: &|_| false },
-        ))
+        let outside = Outside { now, macs, failures: Vec::new(), gone: HashSet::new() };
+        Some(Report::of(&control.view(), &workers, &outside))
     };
     desk.lab.network.devices().iter().take(SHOWN_MAX).map(of).collect()
 }

@@ -16,6 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Octets read from a client in one go.
@@ -37,6 +38,8 @@ struct Client {
     output: Vec<u8>,
     /// Octets of it that left.
     sent: usize,
+    /// A reply that other clients get, too, behind the output; and how many octets of it left.
+    shared: Option<(Arc<[u8]>, usize)>,
     /// When it came or last asked for something, and whether it ever did.
     since: Instant,
     asked: bool,
@@ -134,13 +137,13 @@ impl Server {
     pub fn add_to(&mut self, set: &mut PollSet) {
         self.place = set.add(self.listener.as_raw_fd(), false);
         for client in &mut self.clients {
-            client.place = set.add(client.stream.as_raw_fd(), !client.output.is_empty());
+            client.place = set.add(client.stream.as_raw_fd(), client.has_output());
         }
     }
 
     /// True if requests wait that came together with others.
     pub fn has_more(&self) -> bool {
-        self.clients.iter().any(|c| !c.waits && c.searched < c.input.len())
+        self.clients.iter().any(|c| !c.is_waiting() && c.searched < c.input.len())
     }
 
     /// Takes what arrived, a request of each client, and sends what waits.
@@ -210,11 +213,36 @@ impl Server {
         true
     }
 
+    /// Gives a client a reply, a whole line, that others get as well: in memory it is there once.
+    /// Requests behind it wait until it left. False if the client is gone.
+    pub fn say_line(&mut self, client: u64, line: Arc<[u8]>) -> bool {
+        self.bound_unread();
+        let Some(client) = self.clients.iter_mut().find(|c| c.id == client && !c.gone) else {
+            return false;
+        };
+        self.largest = self.largest.max(line.len());
+        client.waits = false;
+        client.shared = Some((line, 0));
+        true
+    }
+
+    /// Octets that clients left unread; a reply to several of them counts once.
+    fn unread(&self) -> usize {
+        let mut lines: Vec<&Arc<[u8]>> = Vec::new();
+        for (line, _) in self.clients.iter().filter_map(|c| c.shared.as_ref()) {
+            if !lines.iter().any(|one| Arc::ptr_eq(one, line)) {
+                lines.push(line);
+            }
+        }
+        let own = self.clients.iter().map(|c| c.output.len() - c.sent).sum::<usize>();
+        own + lines.iter().map(|line| line.len()).sum::<usize>()
+    }
+
     /// Closes the client with the most unread output, where that of all clients is too much. Two of
     /// the largest reply are allowed: one may be on its way to each of two clients.
     fn bound_unread(&mut self) {
         let most = 2 * (UNREAD_MAX + self.largest);
-        if self.clients.iter().map(Client::unread).sum::<usize>() > most {
+        if self.unread() > most {
             let most = self.clients.iter_mut().max_by_key(|c| c.unread());
             most.into_iter().for_each(Client::close);
         }
@@ -222,7 +250,7 @@ impl Server {
 
     /// Sends what waits, as far as clients take it.
     pub fn flush(&mut self) {
-        self.clients.iter_mut().filter(|c| !c.output.is_empty()).for_each(Client::write);
+        self.clients.iter_mut().filter(|c| c.has_output()).for_each(Client::write);
     }
 
     /// Gives the socket to another user and group.
@@ -278,6 +306,7 @@ impl Client {
             searched: 0,
             output: Vec::new(),
             sent: 0,
+            shared: None,
             since: Instant::now(),
             asked: false,
             waits: false,
@@ -287,14 +316,24 @@ impl Client {
     }
 
     fn unread(&self) -> usize {
-        self.output.len() - self.sent
+        let shared = self.shared.as_ref().map_or(0, |(line, sent)| line.len() - sent);
+        self.output.len() - self.sent + shared
+    }
+
+    /// True if requests wait until the reply to the one before them left, or is there.
+    const fn is_waiting(&self) -> bool {
+        self.waits || self.shared.is_some()
+    }
+
+    const fn has_output(&self) -> bool {
+        !self.output.is_empty() || self.shared.is_some()
     }
 
     /// Forgets what it sent and what it did not read.
     fn close(&mut self) {
         self.gone = true;
         self.wipe();
-        (self.output, self.sent) = (Vec::new(), 0);
+        (self.output, self.sent, self.shared) = (Vec::new(), 0, None);
     }
 
     /// There may be keys in what it sent.
@@ -322,7 +361,7 @@ impl Client {
     /// The first request of what it sent, if that is whole. What is none is
     /// answered here.
     fn request(&mut self) -> Option<Action> {
-        if self.waits {
+        if self.is_waiting() {
             return None;
         }
         let fresh = &self.input[self.searched..];
@@ -359,25 +398,48 @@ impl Client {
         None
     }
 
+    /// Sends as much as the client takes. A shared reply that began is not interrupted.
     fn write(&mut self) {
-        while self.sent < self.output.len() {
-            match self.stream.write(&self.output[self.sent..]) {
-                Ok(0) => return self.close(),
-                Ok(count) => self.sent += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    // Octets that left are dropped once they are more than half.
-                    if self.sent > self.output.len() / 2 {
-                        self.output.drain(..std::mem::take(&mut self.sent));
-                        self.output.shrink_to(2 * self.output.len());
-                    }
-                    return;
-                }
-                Err(_) => return self.close(),
+        if self.shared.as_ref().is_none_or(|(_, sent)| *sent == 0) && !self.write_output() {
+            return;
+        }
+        if let Some((line, mut sent)) = self.shared.take() {
+            match send(&self.stream, &line, &mut sent) {
+                Ok(true) => _ = self.write_output(),
+                Ok(false) => self.shared = Some((line, sent)),
+                Err(_) => self.close(),
             }
         }
-        (self.output, self.sent) = (Vec::new(), 0);
     }
+
+    /// True if all of the output left.
+    fn write_output(&mut self) -> bool {
+        match send(&self.stream, &self.output, &mut self.sent) {
+            Ok(true) => (self.output, self.sent) = (Vec::new(), 0),
+            // Octets that left are dropped once they are more than half.
+            Ok(false) if self.sent > self.output.len() / 2 => {
+                self.output.drain(..std::mem::take(&mut self.sent));
+                self.output.shrink_to(2 * self.output.len());
+            }
+            Ok(false) => {}
+            Err(_) => self.close(),
+        }
+        self.output.is_empty()
+    }
+}
+
+/// Sends octets from a place on. True if all of them left.
+fn send(mut stream: &UnixStream, octets: &[u8], sent: &mut usize) -> io::Result<bool> {
+    while *sent < octets.len() {
+        match stream.write(&octets[*sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => *sent += count,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -406,6 +468,58 @@ mod tests {
         server.add_to(&mut set);
         set.wait(Some(Duration::from_millis(50))).unwrap();
         server.turn(&set)
+    }
+
+    /// A line that several clients get, larger than their sockets take at once: each has it whole,
+    /// and what was asked behind it is answered behind it.
+    #[test]
+    fn shared_line_reaches_each_client_whole_and_counts_once() {
+        let socket = Socket::new("shared");
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let mut clients: Vec<UnixStream> =
+            (0..3).map(|_| UnixStream::connect(&socket.0).unwrap()).collect();
+        for client in &mut clients {
+            client.write_all(b"{\"show\":{}}\n{\"show\":{}}\n").unwrap();
+        }
+        let mut asked = 0;
+        while asked < 3 {
+            asked += turn(&mut server).len();
+        }
+        let line: Arc<[u8]> = [&vec![b'x'; 3 * UNREAD_MAX][..], b"\n"].concat().into();
+        assert!((1..=3).all(|client| server.say_line(client, line.clone())));
+        assert_eq!(server.unread(), line.len());
+        // None of them reads: nothing else is asked for, and nobody is closed.
+        for _ in 0..5 {
+            assert!(turn(&mut server).is_empty() && !server.has_more());
+        }
+        let readers = clients.into_iter().map(|client| {
+            std::thread::spawn(move || {
+                let (mut first, mut second) = (Vec::new(), Vec::new());
+                let mut read = BufReader::new(client);
+                read.read_until(b'\n', &mut first).unwrap();
+                read.read_until(b'\n', &mut second).unwrap();
+                (first, second)
+            })
+        });
+        let readers: Vec<_> = readers.collect();
+        let mut asked = 0;
+        while asked < 3 {
+            for action in turn(&mut server) {
+                // Whoever has both is gone.
+                let Action::Asked(client, _) = action else { continue };
+                assert!(server.say_line(client, b"second\n"[..].into()));
+                asked += 1;
+            }
+            server.flush();
+        }
+        while server.unread() > 0 {
+            turn(&mut server);
+        }
+        for reader in readers {
+            let (first, second) = reader.join().unwrap();
+            assert!(first == line[..]);
+            assert_eq!(second, b"second\n");
+        }
     }
 
     #[test]
