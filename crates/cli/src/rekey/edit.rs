@@ -71,7 +71,7 @@ pub struct Sa {
     /// SPI or association number.
     pub number: u32,
     pub key: String,
-    /// Its other values: a worker; SCI and SSCI.
+    /// Its other values: a worker, lifetimes; SCI and SSCI.
     pub others: Vec<(String, Value)>,
 }
 
@@ -141,7 +141,8 @@ fn read(section: Section, table: &dyn TableLike) -> Result<Sa, Unfit> {
     let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
     let others = table.iter().filter(|(word, _)| ![section.number(), "key"].contains(word));
     let others = others.filter_map(|(word, item)| {
-        let mut value = item.as_value()?.clone();
+        // Lifetimes may stand in tables of their own.
+        let mut value = item.clone().into_value().ok()?;
         value.decor_mut().clear();
         Some((word.to_owned(), value))
     });
@@ -279,6 +280,24 @@ in = { spi = 0x1002, key = \"in.key\" }
         assert!(done.contains("[tunnel.in]\nspi = 0x2002\nkey = \"in.2.key\""), "{done}");
         let make = document.step(&end, 0);
         assert!(make.contains("name = \"t\"\nalso-in = [{ spi = 0x2002"), "{make}");
+    }
+
+    #[test]
+    fn lifetimes_are_those_of_the_sa_before_wherever_they_stand() {
+        let text = "[[tunnel]]\nname = \"t\"\n[tunnel.out]\nspi = 1000\nkey = \"o\"\n\
+                    hard-lifetime = { packets = 9 }\n[tunnel.in]\nspi = 0x1002\nkey = \"i\"\n\
+                    [tunnel.in.hard-lifetime]\nseconds = 60\n";
+        let document = Document::parse(text).expect("TOML");
+        let end = end_of(&document, Section::Tunnel, "t", [0x2002, 0x2001]);
+        let make = document.step(&end, 0);
+        let also =
+            "also-in = [{ spi = 0x2002, key = \"in.2.key\", hard-lifetime = { seconds = 60 }";
+        assert!(make.contains(also), "{make}");
+        let done: toml_edit::DocumentMut = document.step(&end, 2).parse().expect("TOML");
+        let tunnel = &done["tunnel"][0];
+        assert_eq!(tunnel["out"]["hard-lifetime"]["packets"].as_integer(), Some(9));
+        assert_eq!(tunnel["in"]["hard-lifetime"]["seconds"].as_integer(), Some(60));
+        assert_eq!(tunnel["in"]["spi"].as_integer(), Some(0x2002));
     }
 
     #[test]
