@@ -251,6 +251,7 @@ impl Keying {
             let mut key = vec![0; 16];
             self.rng.fill(&mut key);
             let sa = AgreedSa {
+                lifetimes: Default::default(),
                 tunnel: format!("t{tunnel}"),
                 spi: 0x4000_0000 + self.spi + u32::from(outbound),
                 keys: KeySpec {

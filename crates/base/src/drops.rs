@@ -156,6 +156,8 @@ reasons! {
     EspNoSa = "esp-no-sa",
     /// The sequence number or its reserved range is used up.
     EspSequenceExhausted = "esp-sequence-exhausted",
+    /// The hard lifetime of an SA of ESP or AH is over, in packets, octets or time (RFC 4301 section 4.4.2.1).
+    SaExpired = "sa-expired",
     /// No AH SA for the SPI, or addresses that are not the SA's.
     AhUnknownSpi = "ah-unknown-spi",
     /// The AH packet should have arrived inside another SA, which encloses this one.

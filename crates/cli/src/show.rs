@@ -294,7 +294,25 @@ fn sas(report: &Report) -> String {
         row
     };
     let rows: Vec<_> = report.sas.iter().map(row).collect();
-    if rows.is_empty() { "none\n".into() } else { draw(&head, &rows) }
+    if rows.is_empty() { "none\n".into() } else { draw(&head, &rows) + &lives(report) }
+}
+
+/// What SAs whose lives have bounds used of them.
+fn lives(report: &Report) -> String {
+    let head =
+        ["TUNNEL", "WAY", "SPI", "LIFE", "OF", "USED#", "LEFT#", "SOFT BOUND#", "HARD BOUND#"];
+    let of_sas = report.sas.iter().filter_map(|s| Some((s, s.life.as_ref()?)));
+    let rows = of_sas.flat_map(|(s, life)| {
+        let or_none = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
+        life.bounds().map(move |(of, bound)| {
+            let words = [s.tunnel.as_str(), &s.way, &s.spi, &life.state, of];
+            let numbers = [bound.left, bound.soft, bound.hard].map(or_none);
+            let used = [bound.used.to_string()].into_iter().chain(numbers);
+            words.into_iter().map(str::to_owned).chain(used).collect::<Vec<_>>()
+        })
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() { String::new() } else { format!("\n{}", draw(&head, &rows)) }
 }
 
 fn cards(report: &Report) -> String {

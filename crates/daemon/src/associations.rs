@@ -1,6 +1,7 @@
 //! The SAs of IPsec: what each is, whose traffic it carries and what it counted.
 
-use ferrule_dataplane::ipsec::{Mode, SaProtocol};
+use ferrule_base::{Duration, Instant};
+use ferrule_dataplane::ipsec::{LifeView, Lifetimes, Mode, SaProtocol};
 use ferrule_node::config::{Config, PolicyAction, TunnelConfig};
 use ferrule_node::message::{SaReport, WorkerReport};
 use serde::{Deserialize, Serialize};
@@ -53,12 +54,81 @@ pub struct SaView {
     #[serde(default)]
     pub moved: u64,
     pub failed: u64,
+    /// How much of its life is used, if that has bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<LifetimeView>,
+}
+
+/// The life of an SA: its state, and what has bounds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct LifetimeView {
+    /// `lives`, `soft` (it wants another in its place), or `over`.
+    pub state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<BoundView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub octets: Option<BoundView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<BoundView>,
+}
+
+/// What an SA used of one kind, and where that ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct BoundView {
+    pub used: u64,
+    pub soft: Option<u64>,
+    pub hard: Option<u64>,
+    /// Up to the hard bound.
+    pub left: Option<u64>,
+}
+
+impl BoundView {
+    /// Nothing where there is no bound.
+    fn of(used: u64, soft: Option<u64>, hard: Option<u64>) -> Option<Self> {
+        soft.or(hard)?;
+        Some(Self { used, soft, hard, left: hard.map(|hard| hard.saturating_sub(used)) })
+    }
+}
+
+impl LifetimeView {
+    fn of(now: Instant, life: &LifeView) -> Self {
+        let Lifetimes { soft, hard } = life.lifetimes;
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+        let age = life.since.map_or(0, |since| now.since(since).as_secs());
+        let [packets, octets, seconds] = [
+            BoundView::of(life.packets, soft.packets, hard.packets),
+            BoundView::of(life.octets, soft.octets, hard.octets),
+            BoundView::of(age, seconds(soft.time), seconds(hard.time)),
+        ];
+        let mut all = [packets, octets, seconds].into_iter().flatten();
+        let state = match all.any(|of| of.soft.is_some_and(|soft| of.used >= soft)) {
+            _ if life.is_over => "over",
+            true => "soft",
+            false => "lives",
+        };
+        Self { state: state.into(), packets, octets, seconds }
+    }
+
+    /// What has bounds, each with its name.
+    pub fn bounds(&self) -> impl Iterator<Item = (&'static str, &BoundView)> {
+        let all =
+            [("packets", &self.packets), ("octets", &self.octets), ("seconds", &self.seconds)];
+        all.into_iter().filter_map(|(of, bound)| Some((of, bound.as_ref()?)))
+    }
 }
 
 /// A pair of SAs of the configuration, and the policy entries that name it.
 type Pair<'a> = (&'a TunnelConfig, usize);
 
-fn view(config: &Config, pair: Option<Pair<'_>>, worker: u8, way: &str, sa: &SaReport) -> SaView {
+fn view(
+    config: &Config,
+    pair: Option<Pair<'_>>,
+    (worker, now): (u8, Instant),
+    way: &str,
+    sa: &SaReport,
+) -> SaView {
     let counted = SaView {
         tunnel: sa.name.clone(),
         way: way.into(),
@@ -74,6 +144,7 @@ fn view(config: &Config, pair: Option<Pair<'_>>, worker: u8, way: &str, sa: &SaR
         refused: sa.stats.refused,
         moved: sa.stats.moved,
         failed: sa.stats.failed,
+        life: sa.life.as_ref().map(|life| LifetimeView::of(now, life)),
         ..SaView::default()
     };
     let Some((t, entries)) = pair else { return counted };
@@ -108,16 +179,17 @@ pub(crate) fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView>
     let pairs = config.tunnels.iter().zip(entries);
     let pairs: HashMap<&str, Pair<'_>> = pairs.map(|(t, n)| (t.name.as_str(), (t, n))).collect();
     let mut all = Vec::new();
-    let mut add = |worker: u8, way: &str, sas: &[SaReport]| {
+    let mut add = |w: &WorkerReport, way: &str, sas: &[SaReport]| {
+        let by = (w.worker, w.now);
         let pair = |sa: &SaReport| pairs.get(sa.name.as_str()).copied();
-        all.extend(sas.iter().map(|sa| view(config, pair(sa), worker, way, sa)));
+        all.extend(sas.iter().map(|sa| view(config, pair(sa), by, way, sa)));
     };
     for w in workers {
-        add(w.worker, "out", &w.esp_out);
-        add(w.worker, "in", &w.esp_in);
+        add(w, "out", &w.esp_out);
+        add(w, "in", &w.esp_in);
         for card in &w.cards {
-            add(w.worker, "out", &card.esp_out);
-            add(w.worker, "in", &card.esp_in);
+            add(w, "out", &card.esp_out);
+            add(w, "in", &card.esp_in);
         }
     }
     all.sort_by(|a, b| (&a.tunnel, &b.way).cmp(&(&b.tunnel, &a.way)));

@@ -344,7 +344,19 @@ fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::E
         let values = report.sas.iter().map(|s| (labels(s), value(s)));
         gauge_family(e, name, help, values.collect())?;
     }
-    Ok(())
+    let lives = report.sas.iter().filter_map(|s| Some((s, s.life.as_ref()?)));
+    let left = lives.clone().flat_map(|(s, life)| {
+        let left = life.bounds().filter_map(|(of, bound)| Some((of, bound.left?)));
+        left.map(move |(of, left)| {
+            let mut labels = labels(s);
+            labels.push(("of", of.to_owned()));
+            (labels, left)
+        })
+    });
+    let help = "What is left of an SA's life, in packets, octets or seconds";
+    gauge_family(e, "esp_life_left", help, left.collect())?;
+    let over = lives.map(|(s, life)| (labels(s), u64::from(life.state == "over")));
+    gauge_family(e, "esp_life_over", "1 if an SA's hard lifetime is over", over.collect())
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ impl Keying {
             let mut key = vec![0; 20];
             self.rng.fill(&mut key);
             let sa = AgreedSa {
+                lifetimes: Default::default(),
                 tunnel: "sites".into(),
                 spi: 0x4000_0000 + self.spi + node as u32,
                 keys: KeySpec {

@@ -2,6 +2,7 @@
 //! open.
 
 use crate::message::{Asker, Change, EspIn, EspOut, Event, SaReport, Want};
+use crate::sas::Sa;
 use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::Lease;
 use ferrule_dataplane::graph::Ctx;
@@ -76,6 +77,14 @@ impl Associations {
                 ah.extend(id, limit);
             }
             // An index is an SA's of either stage.
+            EspOut::Live(index, by) => {
+                esp.live(index, by.as_deref());
+                ah.live(index, by.as_deref());
+            }
+            EspOut::Expire(index) => {
+                esp.expire(index);
+                ah.expire(index);
+            }
             EspOut::Retire(index) => {
                 let _ = esp.retire(engine, index) || ah.retire(engine, index);
             }
@@ -98,6 +107,16 @@ impl Associations {
                 SaProtocol::Esp => esp.change_at(engine, index, &config),
                 SaProtocol::Ah => ah.change_at(engine, index, &config),
             }),
+            EspIn::Live(index, by) => {
+                esp.live(index, by.as_deref());
+                ah.live(index, by.as_deref());
+                Ok(())
+            }
+            EspIn::Expire(index) => {
+                esp.expire(index);
+                ah.expire(index);
+                Ok(())
+            }
             EspIn::Retire(index) => {
                 let _ = esp.retire(engine, index) || ah.retire(engine, index);
                 Ok(())
@@ -145,9 +164,30 @@ impl Associations {
         inn || self.esp_out.is_lingering() || self.ah_out.is_lingering()
     }
 
-    /// Asks for more numbers where they run low. A request that finds no room is repeated
-    /// the next time: an SA whose request is not heard stops.
-    pub fn report_wants(&mut self, events: &mut Producer<Event>) {
+    /// Says what SAs want people to know, and asks for more numbers.
+    pub fn report(&mut self, events: &mut Producer<Event>) {
+        self.report_expired(events);
+        self.report_wants(events);
+    }
+
+    /// Says which bounds of lives were reached. What finds no room is said the next time.
+    fn report_expired(&mut self, events: &mut Producer<Event>) {
+        let Self { esp_in, esp_out, ah_in, ah_out, .. } = self;
+        while !events.is_full()
+            && let Some((sa, expired)) = {
+                let out = esp_out.expired().chain(ah_out.expired());
+                let inn = esp_in.expired().chain(ah_in.expired());
+                let mut all = out.map(|e| (Sa::Outbound(e.id.index), e));
+                all.next().or_else(|| inn.map(|e| (Sa::Inbound(e.id.index), e)).next())
+            }
+        {
+            let _ = events.push(Event::Expired(sa, expired.expiry, expired.cause));
+        }
+    }
+
+    /// Asks for more numbers where they run low. What finds no room is said the next time:
+    /// an SA that is not heard stops.
+    fn report_wants(&mut self, events: &mut Producer<Event>) {
         while !events.is_full()
             && let Some(want) = self.esp_out.wants().chain(self.ah_out.wants()).next()
         {

@@ -354,8 +354,10 @@ impl Control {
             }
             heard += self.take_punted(now, worker);
         }
-        done += heard + self.hear_cards(now);
-        done += self.step(now) + self.turn_sas();
+        done += self.hear_cards(now);
+        let news = self.sas.turn_lives(now);
+        self.incidents.extend(news);
+        done += self.send_orders() + self.step(now) + self.turn_sas();
         done += self.mind_wants(now);
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
         done += self.keying.turn(now, &mut self.links, &mut self.exchange);
@@ -417,7 +419,8 @@ impl Control {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
         let cores = [self.resolver.poll_timeout(), self.keying.poll_timeout()];
-        cores.into_iter().chain(own).flatten().min()
+        let cores = cores.into_iter().chain([self.sas.poll_timeout()]);
+        cores.chain(own).flatten().min()
     }
 
     /// Incidents since the last call.
@@ -619,6 +622,10 @@ impl Control {
             Event::Wants(want) => self.want(now, seat, want),
             Event::Edge { record, edge } => {
                 self.incidents.extend(self.leases.keep_edge(record, edge));
+            }
+            Event::Expired(sa, expiry, cause) => {
+                let news = self.sas.heard(sa, expiry, cause);
+                self.incidents.extend(news);
             }
             Event::Reached(step) => self.reached(seat, step),
             Event::Done(token, done) => self.done(now, token, done),

@@ -2,6 +2,9 @@
 
 use ferrule_base::PortId;
 use ferrule_control::mka::News;
+use ferrule_dataplane::ipsec::{Expiry, LifeCause};
+use std::fmt;
+use std::net::IpAddr;
 
 /// Something that happened, which its `Display` says in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
@@ -45,6 +48,10 @@ pub enum Incident {
     /// An outbound SA has few numbers left: it wants a new key.
     #[strum(to_string = "{0} has {1} numbers left: give it a new key")]
     SaExpires(Sender, u64),
+    /// A bound of an SA's life is reached: at a soft one it wants another in its place, at a hard
+    /// one it ended.
+    #[strum(to_string = "{0}: its {1} lifetime is over, by {2}")]
+    SaLife(SaName, Expiry, LifeCause),
     /// Key agreement of a port went on, or does not.
     #[strum(to_string = "MKA on port {port}: {news}")]
     Mka {
@@ -62,7 +69,7 @@ impl Incident {
     /// True if something does not work.
     pub fn is_failure(&self) -> bool {
         match self {
-            Self::SaExpires(..) => false,
+            Self::SaExpires(..) | Self::SaLife(..) => false,
             Self::Mka { news, .. } => news.is_failure(),
             _ => true,
         }
@@ -90,7 +97,29 @@ pub enum Sender {
     },
 }
 
-/// State of a card or an engine, in a word of its report.
+/// An SA of ESP or AH, of either direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaName {
+    /// The name of its tunnel or pair.
+    pub tunnel: String,
+    /// `out` or `in`.
+    pub way: &'static str,
+    /// Its SPI.
+    pub spi: u32,
+    /// Where its packets go.
+    pub destination: IpAddr,
+    /// The other end; nothing: any.
+    pub peer: Option<IpAddr>,
+}
+
+impl fmt::Display for SaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tunnel, way, spi, destination, .. } = self;
+        write!(f, "tunnel {tunnel} {way}, SPI 0x{spi:08x} to {destination}")
+    }
+}
+
+/// Where a card or an engine stands, in a word of its report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The port of a card; nothing: an engine.

@@ -14,6 +14,7 @@ use crate::control::BuildError;
 use crate::counter::{Counter, CounterStore, Reserved, StoreError};
 use crate::incident::Incident;
 use crate::static_keys::CounterId;
+use ferrule_dataplane::ipsec::Account;
 use ferrule_dataplane::{Lease, Sequence};
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +30,9 @@ pub(crate) struct Leases {
     edges_fail: bool,
     /// Windows whose edge is to be kept again.
     unkept: HashSet<[u8; 16]>,
-    /// Last number of each record.
+    /// Accounts of keys whose lives have bounds, by record and whether it sends.
+    accounts: HashMap<([u8; 16], bool), Account>,
+    /// How far the numbers of each record go.
     most: HashMap<[u8; 16], u64>,
     /// Records that have few numbers left, and whether the operator was told.
     low: HashMap<[u8; 16], Low>,
@@ -44,7 +47,7 @@ struct Low {
 impl Leases {
     pub fn new(store: Box<dyn CounterStore>) -> Self {
         let (newest, edges) = (HashMap::new(), HashMap::new());
-        let (most, low) = (HashMap::new(), HashMap::new());
+        let (most, low, accounts) = (HashMap::new(), HashMap::new(), HashMap::new());
         Self {
             store,
             newest,
@@ -52,6 +55,7 @@ impl Leases {
             edges,
             edges_fail: false,
             unkept: HashSet::new(),
+            accounts,
             most,
             low,
         }
@@ -84,7 +88,14 @@ impl Leases {
         Ok(numbers.in_steps_of(step).by(lease))
     }
 
-    /// Reserves the ranges that were drawn.
+    /// The account on which a key lives, whose packets are so long at most: the same for all of
+    /// its SAs, one after the other.
+    pub fn account(&mut self, id: &CounterId, longest: u64) -> Account {
+        let new = || Account::new(longest);
+        self.accounts.entry((id.fingerprint, id.sends)).or_insert_with(new).clone()
+    }
+
+    /// Reserves what was drawn.
     pub fn reserve(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), BuildError> {
         Ok(self.store.reserve_all(limits)?)
     }
@@ -96,6 +107,7 @@ impl Leases {
         self.newest.retain(|record, _| used.contains(record));
         // An edge that is not kept yet is known nowhere else.
         self.edges.retain(|record, _| used.contains(record) || self.unkept.contains(record));
+        self.accounts.retain(|(record, _), _| used.contains(record));
         self.most.retain(|record, _| used.contains(record));
         self.low.retain(|record, _| used.contains(record));
     }

@@ -20,6 +20,7 @@ pub mod counter;
 mod incident;
 mod keying;
 mod leases;
+mod lives;
 pub mod message;
 pub mod probe;
 mod punt;
@@ -40,7 +41,7 @@ pub use control::{
 };
 pub use counter::{Counter, CounterStore, Reserved, StoreError, Volatile};
 pub use ferrule_control::{Refused, Token};
-pub use incident::{Incident, Sender, Standing};
+pub use incident::{Incident, SaName, Sender, Standing};
 pub use sas::Sa;
 pub use static_keys::{CounterId, counters};
 pub use worker::Worker;

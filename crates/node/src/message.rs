@@ -3,6 +3,7 @@
 use crate::card::{Card, CardReport};
 use crate::incident::Standing;
 use crate::probe::{Recorder, Times};
+use crate::sas::Sa;
 use ferrule_base::{Answers, Drops, Instant, Ledger, PortId, Work};
 use ferrule_control::{Refused, Token};
 use ferrule_crypto::EngineReport;
@@ -112,6 +113,10 @@ impl Change {
 pub(crate) enum EspOut {
     Install(u32, Box<ipsec::OutboundConfig>, Sequence),
     Extend(ipsec::SaId, u64),
+    /// It lives by these bounds; none: without end.
+    Live(u32, Option<Box<ipsec::Allowance>>),
+    /// Its time is over.
+    Expire(u32),
     Retire(u32),
 }
 
@@ -120,6 +125,10 @@ pub(crate) enum EspIn {
     Install(u32, Box<ipsec::InboundConfig>, u64),
     /// Replacement by another SA with the same key: the window stays.
     Change(u32, Box<ipsec::InboundConfig>),
+    /// It lives by these bounds; none: without end.
+    Live(u32, Option<Box<ipsec::Allowance>>),
+    /// Its time is over.
+    Expire(u32),
     Retire(u32),
 }
 
@@ -169,6 +178,8 @@ pub(crate) enum Event {
     NextPn { secy: u16, an: u8, pn: u64 },
     /// Lower edge of the window that this record keeps.
     Edge { record: [u8; 16], edge: u64 },
+    /// A bound of an SA's life is reached.
+    Expired(Sa, ipsec::Expiry, ipsec::LifeCause),
     /// A step of a change is done.
     Reached(u64),
     /// A request failed, with the reason.
@@ -243,6 +254,8 @@ pub struct SaReport {
     pub mtu: Option<u16>,
     /// Its counters.
     pub stats: ipsec::SaStats,
+    /// How much of its life is used, if that has bounds.
+    pub life: Option<ipsec::LifeView>,
 }
 
 impl SaReport {
@@ -265,6 +278,7 @@ impl SaReport {
             lease: view.lease,
             mtu: view.mtu,
             stats: view.stats,
+            life: view.life,
         }
     }
 }

@@ -12,11 +12,15 @@
 //! snapshots share ([`ipsec::SaDirectory`]). Keys of the configuration and keys that a
 //! protocol agreed on are ordered alike.
 
+use crate::incident::{Incident, SaName};
+use crate::lives::{self, Lives};
 use crate::message::{Change, EspIn, EspOut, Ordered, Seat};
-use ferrule_base::PortId;
+use ferrule_base::{Instant, PortId};
 use ferrule_control::{Refused, Token};
 use ferrule_dataplane::Sequence;
-use ferrule_dataplane::ipsec::{self, InboundPlace, OutboundPlace, SaDirectory, SaProtocol};
+use ferrule_dataplane::ipsec::{
+    self, Allowance, Expiry, InboundPlace, LifeCause, OutboundPlace, SaDirectory, SaProtocol,
+};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -187,6 +191,8 @@ pub(crate) struct Sas {
     leaving: Vec<(Sa, Client)>,
     clearing: Option<Clearing>,
     answers: VecDeque<Answer>,
+    /// Those whose lives have bounds.
+    lives: Lives,
 }
 
 impl Sas {
@@ -275,6 +281,9 @@ impl Sas {
             is_reached: false,
             leaves: false,
         });
+        if let Some(by) = &config.life {
+            self.lives.add(Sa::Inbound(index), lives::name_in(&config), by.clone());
+        }
         let change = Change::EspIn(EspIn::Install(index, config, edge));
         self.order(dirs, (Sa::Inbound(index), Verb::Add, client), [(seat, change)]);
         index
@@ -303,6 +312,9 @@ impl Sas {
             is_installed: false,
             leaves: false,
         });
+        if let Some(by) = &parts[0].config.life {
+            self.lives.add(Sa::Outbound(index), lives::name_out(&parts[0].config), by.clone());
+        }
         let changes = parts.into_iter().map(|OutboundPart { seat, config, numbers }| {
             (seat, Change::EspOut(EspOut::Install(index, config, numbers)))
         });
@@ -322,6 +334,64 @@ impl Sas {
         sa.slot = config.slot;
         let change = (sa.seat, Change::EspIn(EspIn::Change(index, config)));
         self.order(dirs, (Sa::Inbound(index), Verb::Change, client), [change]);
+    }
+
+    /// Bounds of the life of an SA that stays; none: it lives on.
+    pub fn live(&mut self, sa: Sa, name: SaName, by: Option<Allowance>) {
+        self.tell_seats(sa, |index, is_outbound| {
+            let by = by.clone().map(Box::new);
+            match is_outbound {
+                true => Change::EspOut(EspOut::Live(index, by)),
+                false => Change::EspIn(EspIn::Live(index, by)),
+            }
+        });
+        if self.lives.set(sa, name, by) {
+            // Before its workers send another packet.
+            self.expire(sa);
+        }
+    }
+
+    /// Ends SAs whose time is over. What people have to know comes back.
+    pub fn turn_lives(&mut self, now: Instant) -> Vec<Incident> {
+        let (over, news) = self.lives.turn(now);
+        over.into_iter().for_each(|sa| self.expire(sa));
+        news
+    }
+
+    /// A worker says that a bound of an SA's life is reached: a hard one ends it everywhere.
+    pub fn heard(&mut self, sa: Sa, expiry: Expiry, cause: LifeCause) -> Option<Incident> {
+        let news = self.lives.heard(sa, expiry, cause)?;
+        if expiry == Expiry::Hard {
+            self.expire(sa);
+        }
+        Some(news)
+    }
+
+    /// When a life is to be looked at.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.lives.poll_timeout()
+    }
+
+    fn expire(&mut self, sa: Sa) {
+        self.tell_seats(sa, |index, is_outbound| match is_outbound {
+            true => Change::EspOut(EspOut::Expire(index)),
+            false => Change::EspIn(EspIn::Expire(index)),
+        });
+    }
+
+    /// Tells all who have an SA. Its index, and whether it is outbound, make the change.
+    fn tell_seats(&mut self, sa: Sa, change: impl Fn(u32, bool) -> Change) {
+        let (seats, index, is_outbound): (Vec<Seat>, _, _) = match sa {
+            Sa::Inbound(index) => {
+                (self.inbound.get(index).map(|sa| sa.seat).into_iter().collect(), index, false)
+            }
+            Sa::Outbound(index) => {
+                let parts = self.outbound.get(index).map_or(&[][..], |sa| &sa.parts);
+                (parts.iter().map(|&(seat, _)| seat).collect(), index, true)
+            }
+        };
+        let changes = seats.into_iter().map(|seat| (seat, change(index, is_outbound).into()));
+        self.queue.extend(changes);
     }
 
     /// Puts an outbound SA to use for what a worker has for its slot: its own part, or that of
@@ -487,6 +557,7 @@ impl Sas {
     /// An SA is where it belongs: it can be reached, unless another one has its SPI, in whose
     /// place the configuration puts it [later](Self::reach_all).
     fn added(&mut self, dirs: &Directories, sa: Sa) -> Result<(), Refused> {
+        self.lives.installed(sa);
         match sa {
             Sa::Inbound(index) => {
                 let Some(sa) = self.inbound.get_mut(index) else { return Ok(()) };
@@ -542,6 +613,7 @@ impl Sas {
 
     /// Forgets an SA that is gone.
     fn forget(&mut self, sa: Sa) {
+        self.lives.forget(sa);
         let client = match sa {
             Sa::Inbound(index) => self.inbound.remove(index).map(|sa| sa.client),
             Sa::Outbound(index) => self.outbound.remove(index).map(|sa| {

@@ -300,7 +300,7 @@ impl<E: Engine<Packet>> Worker<E> {
         if late || !self.engine.is_immediate() {
             self.tally.work.merge(&self.engine.take_work());
         }
-        self.stages.sas.report_wants(&mut self.events);
+        self.stages.sas.report(&mut self.events);
         moved += self.leave(now);
         let sent = self.transmit(now);
         probe.lap(Lap::Ports);

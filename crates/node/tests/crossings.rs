@@ -45,6 +45,7 @@ const BOTH: [(&str, &str, &str, u32, [u32; 2]); 2] =
 /// An SA with keys of its own.
 fn agreed(tunnel: &str, spi: u32) -> AgreedSa {
     AgreedSa {
+        lifetimes: Default::default(),
         tunnel: tunnel.into(),
         spi,
         keys: KeySpec {

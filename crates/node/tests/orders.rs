@@ -136,6 +136,7 @@ impl Two {
         self.last += 2;
         let (spi, tunnel) = (0x10_0000 + self.last, format!("t{tunnel}"));
         let agreed = |to: u32| AgreedSa {
+            lifetimes: Default::default(),
             worker: (self.last / 2 + to) as usize % workers,
             ..agreed(&tunnel, spi + to)
         };
@@ -160,6 +161,7 @@ impl Two {
 fn agreed(tunnel: &str, spi: u32) -> AgreedSa {
     let key = spi.to_be_bytes().repeat(4);
     AgreedSa {
+        lifetimes: Default::default(),
         tunnel: tunnel.into(),
         spi,
         keys: KeySpec {

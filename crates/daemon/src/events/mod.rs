@@ -22,9 +22,10 @@ use ferrule_base::{DropReason, Drops, Duration, Instant, PortId};
 use ferrule_control::mka::News;
 use ferrule_dataplane::audit::{Audit, Logged, Sample};
 use ferrule_dataplane::classify::Direction;
+use ferrule_dataplane::ipsec::{Expiry, LifeCause};
 use ferrule_node::config::{Change, Config, Difference, LogFormat, differences};
 use ferrule_node::message::Refusals;
-use ferrule_node::{Control, Incident, Sender, Standing};
+use ferrule_node::{Control, Incident, SaName, Sender, Standing};
 use ferrule_pipeline::PortStats;
 use refused::Refused;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,7 +192,7 @@ impl Events {
                 }
             }
             DropReason::MacsecPnExhausted if self.expired.insert(u32::MAX) => {
-                warn!(target: "ferrule", port, "sa-expired");
+                warn!(target: "ferrule", port, cause = "numbers", "sa-expired");
             }
             _ => {}
         }
@@ -273,9 +274,25 @@ fn sa_event(sa: &Sender, left: Option<u64>) {
         }
         Sender::Macsec { port, an } => (None, None, Some(port.as_str()), Some(*an)),
     };
+    let cause = "numbers";
     match left {
-        Some(left) => warn!(target: "ferrule", tunnel, spi, port, an, left, "sa-expires"),
-        None => warn!(target: "ferrule", tunnel, spi, port, an, "sa-expired"),
+        Some(left) => warn!(target: "ferrule", tunnel, spi, port, an, cause, left, "sa-expires"),
+        None => warn!(target: "ferrule", tunnel, spi, port, an, cause, "sa-expired"),
+    }
+}
+
+/// A bound of an SA's life is reached.
+fn life_event(sa: &SaName, expiry: Expiry, cause: LifeCause) {
+    let SaName { tunnel, way, spi, destination, peer } = sa;
+    let (spi, cause) = (display(format!("0x{spi:08x}")), display(cause));
+    let (destination, peer) = (display(destination), peer.map(display));
+    match expiry {
+        Expiry::Soft => {
+            warn!(target: "ferrule", tunnel, way, spi, destination, peer, cause, "sa-expires");
+        }
+        Expiry::Hard => {
+            warn!(target: "ferrule", tunnel, way, spi, destination, peer, cause, "sa-expired");
+        }
     }
 }
 
@@ -360,6 +377,7 @@ pub fn happened(incident: &Incident) {
         }
         Incident::SaRefused { sa, why } => warn!(target: "ferrule", sa, why, "sa-refused"),
         Incident::SaExpires(sa, left) => sa_event(sa, Some(*left)),
+        Incident::SaLife(sa, expiry, cause) => life_event(sa, *expiry, *cause),
         Incident::Mka { port, news } => keyed(port, news),
         Incident::Other(what) => failed(what),
     }

@@ -5,6 +5,7 @@ use ferrule_node::config::named_key;
 use ferrule_pipeline::Missed;
 use serde_json::Value;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Default)]
@@ -86,6 +87,13 @@ fn missed_frames_are_told_at_once_and_then_every_ten_seconds_with_all_that_came(
 #[test]
 fn incidents_are_events_with_names_and_fields_as_documented() {
     let sa = Sender::Tunnel { name: "t".into(), spi: 0x1001 };
+    let inbound = SaName {
+        tunnel: "t".into(),
+        way: "in",
+        spi: 0x2001,
+        destination: IpAddr::from([192, 0, 2, 1]),
+        peer: Some(IpAddr::from([192, 0, 2, 2])),
+    };
     let secy = Sender::Macsec { port: "wan".into(), an: 1 };
     let incidents = [
         Incident::CounterNotWritten("no room".into()),
@@ -97,6 +105,8 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
         Incident::SaRefused { sa: "tunnel t, inbound SPI 0x00001001".into(), why: "x".into() },
         Incident::SaExpires(sa.clone(), 7),
         Incident::SaExpires(secy, 7),
+        Incident::SaLife(inbound.clone(), Expiry::Soft, LifeCause::Octets),
+        Incident::SaLife(inbound, Expiry::Hard, LifeCause::Time),
         Incident::Other("x".into()),
     ];
     let all = written(|| {
@@ -115,13 +125,17 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
         "sa-refused",
         "sa-expires",
         "sa-expires",
+        "sa-expires",
+        "sa-expired",
         "failure",
         "sa-expired",
         "port-reopened",
     ];
     assert_eq!(names, want);
-    assert_eq!((&all[7]["tunnel"], &all[7]["spi"]), (&"t".into(), &"0x00001001".into()));
-    assert_eq!((&all[8]["port"], &all[8]["an"]), (&"wan".into(), &1.into()));
+    assert_eq!((&all[6]["tunnel"], &all[6]["spi"]), (&"t".into(), &"0x00001001".into()));
+    assert_eq!((&all[7]["port"], &all[7]["an"]), (&"wan".into(), &1.into()));
+    assert_eq!((&all[7]["cause"], &all[8]["cause"]), (&"numbers".into(), &"octets".into()));
+    assert_eq!((&all[9]["cause"], &all[9]["peer"]), (&"time".into(), &"192.0.2.2".into()));
     let documented = include_str!("../../../../docs/events.md");
     for event in &all {
         let row = documented.lines().find(|line| {

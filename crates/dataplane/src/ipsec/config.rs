@@ -1,5 +1,6 @@
 //! Security associations, as a configuration or a keying protocol gives them.
 
+use super::lifetime::Allowance;
 use crate::classify::selector::Selector;
 use ferrule_base::{Duration, Secret, VrfId};
 use ferrule_crypto::KeySpec;
@@ -155,6 +156,8 @@ pub struct OutboundConfig {
     /// What AH is padded to over IPv4: 4, or 8 for a peer that makes no difference
     /// between IPv4 and IPv6.
     pub ah_align: u8,
+    /// How long it lives; nothing: as long as it has numbers.
+    pub life: Option<Allowance>,
 }
 
 impl OutboundConfig {
@@ -181,6 +184,7 @@ impl OutboundConfig {
             dummies: 0,
             then: None,
             ah_align: 4,
+            life: None,
         }
     }
 }
@@ -224,6 +228,8 @@ pub struct InboundConfig {
     pub inside: Option<u32>,
     /// The record on stable storage that keeps where its window stands.
     pub record: [u8; 16],
+    /// How long it lives; nothing: without end.
+    pub life: Option<Allowance>,
 }
 
 impl InboundConfig {
@@ -248,6 +254,7 @@ impl InboundConfig {
             slot: 0,
             inside: None,
             record: [0; 16],
+            life: None,
         }
     }
 }

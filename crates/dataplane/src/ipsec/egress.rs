@@ -61,6 +61,11 @@ impl Sealing for OutboundSa {
     }
 
     #[inline(always)]
+    fn octets_of(&self, job: &Job<()>) -> usize {
+        self.shape.encrypted(job)
+    }
+
+    #[inline(always)]
     fn is_settled(&self) -> bool {
         self.settled
     }

@@ -1,6 +1,6 @@
 //! ESP in: opens packets (RFC 4303 section 3.4, RFC 4301 section 5.2).
 
-use super::config::{InboundConfig, Mode};
+use super::config::InboundConfig;
 use super::opener::{Opener, Opening};
 use super::state::{Ends, Inbound, InboundSa, Shape};
 use super::unwrapping::KEEPALIVE;
@@ -66,6 +66,11 @@ impl Opening for InboundSa {
     }
 
     #[inline(always)]
+    fn octets_of(&self, job: &Job<()>) -> usize {
+        self.shape.encrypted(job)
+    }
+
+    #[inline(always)]
     fn restore(&self, _: &mut Packet, _: &Job<()>) -> Result<(), DropReason> {
         Ok(())
     }
@@ -77,10 +82,10 @@ impl Opening for InboundSa {
     /// 4. everything around it goes.
     #[inline(always)]
     fn unwrap(&mut self, packet: &mut Packet, job: &Job<()>) -> Result<EtherType, DropReason> {
-        if self.mode == Mode::Transport || self.udp.is_some() {
-            return self.unwrap_special(packet, job);
+        match self.plain {
+            true => self.unwrap_tunnel(packet, job),
+            false => self.unwrap_special(packet, job),
         }
-        self.unwrap_tunnel(packet, job)
     }
 }
 

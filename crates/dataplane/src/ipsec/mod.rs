@@ -29,12 +29,13 @@
 //! * [`egress`], [`ingress`] ESP's part of both, in numbered steps. [`ah`] AH's (RFC 4302).
 //! * [`state`] one SA. [`replay`] its window. `outer`: the template of what is put around
 //!   packets. `wrapping`, `unwrapping`: what is more than a plain tunnel.
+//! * [`lifetime`] how long an SA lives, by packets, octets and time.
 //! * [`path`] what SAs learn of their path's MTU.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
 //! `esp-sequence-exhausted`, `esp-unknown-spi`, `esp-replay`, `esp-bad-icv`,
 //! `esp-bad-trailer`, `esp-selector-mismatch`, `esp-ecn`, `esp-dummy`,
-//! `esp-encapsulation`, `esp-not-nested`, `icmp-forged`, `icmp-rate-limited`,
+//! `esp-encapsulation`, `esp-not-nested`, `sa-expired`, `icmp-forged`, `icmp-rate-limited`,
 //! `engine-full`, `engine-failed`, `no-room`, `malformed`,
 //! `fragment-not-supported`.
 
@@ -43,6 +44,7 @@ mod clock;
 pub mod config;
 pub mod egress;
 pub mod ingress;
+pub mod lifetime;
 mod opener;
 mod outer;
 mod overhead;
@@ -68,6 +70,7 @@ pub use config::{
 };
 pub use egress::EspOut;
 pub use ingress::EspIn;
+pub use lifetime::{Account, Allowance, Expired, Expiry, LifeCause, LifeView, Lifetime, Lifetimes};
 pub use opener::Opener;
 pub use overhead::Overhead;
 pub use path::{PathErrors, is_path_error};

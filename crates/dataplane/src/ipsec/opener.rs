@@ -2,11 +2,12 @@
 //! authentic packet to what was in it.
 
 use super::config::InboundConfig;
+use super::lifetime::{Allowance, Expired};
 use super::spd::directory::InboundCell;
 use super::state::{Inbound, SaView, nonce};
 use crate::graph::{Aside, Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::protection::authentic::{Authentic, Candidate};
-use crate::protection::table::{SaError, SaId, SaTable};
+use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{InFlight, Protection, prepare_each};
 use arrayvec::ArrayVec;
@@ -14,6 +15,7 @@ use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::EtherType;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Inbound processing of one protocol, ESP or AH.
@@ -50,6 +52,9 @@ pub(crate) trait Opening: Sized {
     /// Judges a packet as far as it can be without the key, and writes its job.
     fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason>;
 
+    /// Octets of a packet to which the algorithm is applied.
+    fn octets_of(&self, job: &Job<()>) -> usize;
+
     /// Undoes what the engine needed of a packet, authentic or not.
     fn restore(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
 
@@ -65,11 +70,13 @@ pub struct Opener<S> {
 
 struct Associations<S> {
     table: SaTable<S>,
+    expired: VecDeque<Expired>,
 }
 
 impl<S: Opening> Default for Opener<S> {
     fn default() -> Self {
-        Self { sas: Associations { table: SaTable::default() }, in_flight: InFlight::default() }
+        let sas = Associations { table: SaTable::default(), expired: VecDeque::new() };
+        Self { sas, in_flight: InFlight::default() }
     }
 }
 
@@ -107,7 +114,11 @@ impl<S: Opening> Opener<S> {
         self.sas.table.check(index)?;
         let mut sa = S::new(config, edge)?;
         sa.base_mut().key = install(&sa, engine, config)?;
-        Ok(self.sas.table.insert(index, sa))
+        let id = self.sas.table.insert(index, sa);
+        if config.life.is_some() {
+            self.sas.make_room();
+        }
+        Ok(id)
     }
 
     /// Changes what an SA is but for its key: its window and its counts stay as they
@@ -123,8 +134,9 @@ impl<S: Opening> Opener<S> {
         };
         let mut sa = S::new(config, held.sa.base().window.edge())?;
         let key = install(&sa, engine, config)?;
-        let (new, old) = (sa.base_mut(), held.sa.base());
+        let (new, old) = (sa.base_mut(), held.sa.base_mut());
         (new.key, new.stats) = (key, old.stats);
+        std::mem::swap(&mut new.meter, &mut old.meter);
         new.window = old.window.resized(config.window);
         engine.retire(std::mem::replace(&mut held.sa, sa).base().key);
         Ok(())
@@ -133,6 +145,27 @@ impl<S: Opening> Opener<S> {
     /// Takes the SA off its index. Packets of it that an engine has still arrive.
     pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
         self.sas.table.retire(index, |sa| engine.retire(sa.base().key))
+    }
+
+    /// An SA lives by these bounds from now on.
+    pub fn live(&mut self, index: u32, by: Option<&Allowance>) {
+        if let Some((_, held)) = self.sas.table.at(index) {
+            let base = held.sa.base_mut();
+            base.meter.set(by, base.window.edge());
+            self.sas.make_room();
+        }
+    }
+
+    /// The time of an SA is over: nothing that it opens goes on from now on.
+    pub fn expire(&mut self, index: u32) {
+        if let Some((_, held)) = self.sas.table.at(index) {
+            held.sa.base_mut().meter.end();
+        }
+    }
+
+    /// Bounds that were reached since the last call. What is not taken is there the next time.
+    pub fn expired(&mut self) -> impl Iterator<Item = Expired> + '_ {
+        std::iter::from_fn(|| self.sas.expired.pop_front())
     }
 
     /// The SAs, for `show sa` and to persist the edges of their windows.
@@ -226,6 +259,11 @@ fn look_up<S: Opening>(ctx: &Ctx<'_>, batch: &Batch) -> [InboundCell; BATCH] {
 }
 
 impl<S: Opening> Associations<S> {
+    /// An SA tells of both of its bounds, once.
+    fn make_room(&mut self) {
+        self.expired.reserve(2 * self.table.len());
+    }
+
     /// 1. The SA of another worker opens there.
     /// 2. What can be judged without the key, the replay window among it.
     #[inline(always)]
@@ -290,7 +328,7 @@ impl<S: Opening> Protection for Associations<S> {
     }
 
     /// 1. The ICV was right.
-    /// 2. The number is still new, and the window moves.
+    /// 2. The SA lives, the number is still new, and the window moves.
     /// 3. What was inside goes on.
     #[inline(always)]
     fn finish(
@@ -303,7 +341,7 @@ impl<S: Opening> Protection for Associations<S> {
         let Some(held) = self.table.slot(job.ticket as u32) else {
             return Err(DropReason::EngineFailed.into());
         };
-        match open(&mut held.sa, packet, job) {
+        match open(&mut self.expired, held, packet, job) {
             Ok(ethertype) => {
                 let meta = packet.meta_mut();
                 (meta.vrf, meta.ethertype) = (held.sa.base().vrf, ethertype.0);
@@ -327,12 +365,13 @@ impl<S: Opening> Protection for Associations<S> {
 /// The steps of finishing.
 #[inline(always)]
 fn open<S: Opening>(
-    sa: &mut S,
+    expired: &mut VecDeque<Expired>,
+    held: &mut Held<S>,
     packet: &mut Packet,
     job: &Job<()>,
 ) -> Result<EtherType, DropReason> {
     // 1
-    sa.restore(packet, job)?;
+    held.sa.restore(packet, job)?;
     let Some(authentic) = Authentic::proof(job) else {
         return Err(match job.verdict {
             Verdict::BadIcv => S::BAD_ICV,
@@ -342,10 +381,17 @@ fn open<S: Opening>(
         });
     };
     // 2
-    if !sa.base_mut().window.commit(Candidate::of(job), authentic) {
+    let base = held.sa.base_mut();
+    if !base.meter.goes_on(held.id, expired) {
+        return Err(DropReason::SaExpired);
+    }
+    if !base.window.commit(Candidate::of(job), authentic) {
         return Err(S::REPLAY);
     }
+    let octets = held.sa.octets_of(job);
+    held.sa.base_mut().meter.count(octets as u64, held.id, expired);
     // 3
+    let sa = &mut held.sa;
     let ethertype = sa.unwrap(packet, job)?;
     let stats = &mut sa.base_mut().stats;
     stats.packets += 1;

@@ -3,6 +3,7 @@
 
 use super::clock::{Clock, TIMERS_MAX, Timer};
 use super::config::OutboundConfig;
+use super::lifetime::{Allowance, Expired};
 use super::path::{PATH_AGE, Quote, is_recent};
 use super::state::{Outbound, SaView, nonce};
 use super::wrapping::Refusal;
@@ -15,6 +16,7 @@ use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::Protocol;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Numbers between two looks at whether the reserved range runs low.
@@ -67,6 +69,9 @@ pub(crate) trait Sealing: Sized {
         job: &mut Job<()>,
     ) -> Result<(), Refusal>;
 
+    /// Octets of a packet to which the algorithm is applied.
+    fn octets_of(&self, job: &Job<()>) -> usize;
+
     /// True if a sealed packet has nothing to do but go on to its adjacency.
     #[inline(always)]
     fn is_settled(&self) -> bool {
@@ -103,6 +108,7 @@ pub struct Sealer<S> {
 struct Associations<S> {
     table: SaTable<S>,
     wants: Vec<Want>,
+    expired: VecDeque<Expired>,
     /// All SAs of the batch that is prepared are [settled](Sealing::is_settled).
     settled: bool,
 }
@@ -110,7 +116,8 @@ struct Associations<S> {
 impl<S: Sealing> Default for Sealer<S> {
     fn default() -> Self {
         let table = SaTable::of_generation(S::FIRST_GENERATION);
-        let sas = Associations { table, wants: Vec::new(), settled: true };
+        let (wants, expired) = (Vec::new(), VecDeque::new());
+        let sas = Associations { table, wants, expired, settled: true };
         Self { sas, in_flight: InFlight::default(), clock: Clock::default() }
     }
 }
@@ -163,11 +170,13 @@ impl<S: Sealing> Sealer<S> {
                     last
                 }
                 Timer::Dummy => {
-                    if let Some(mut packet) = ctx.make(&[]) {
+                    let base = held.sa.base_mut();
+                    let lives = base.meter.goes_on(held.id, &mut self.sas.expired);
+                    if let Some(mut packet) = lives.then(|| ctx.make(&[])).flatten() {
                         let job = self.in_flight.job(batch.len());
                         let made = held.sa.dummy(ctx.now, &mut packet, job, self.clock.rng());
-                        let wants = &mut self.sas.wants;
-                        match made.map(|made| admit(wants, slot, held, &mut packet, job, made)) {
+                        let asks = (&mut self.sas.wants, &mut self.sas.expired);
+                        match made.map(|made| admit(asks, slot, held, &mut packet, job, made)) {
                             Some(Ok(())) => batch.push(packet),
                             Some(Err(aside)) => ctx.set_aside(packet, aside),
                             None => ctx.consume(packet),
@@ -205,6 +214,9 @@ impl<S: Sealing> Sealer<S> {
         let id = self.sas.table.insert(index, sa);
         self.clock.add(id, config);
         self.sas.wants.reserve(self.sas.table.len());
+        if config.life.is_some() {
+            self.sas.make_room();
+        }
         self.sas.wants.extend(limit.map(|limit| Want { id, lease, limit }));
         Ok(id)
     }
@@ -212,6 +224,27 @@ impl<S: Sealing> Sealer<S> {
     /// Takes the SA off its index. Packets of it that an engine has still leave.
     pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
         self.sas.table.retire(index, |sa| engine.retire(sa.base().key))
+    }
+
+    /// An SA lives by these bounds from now on.
+    pub fn live(&mut self, index: u32, by: Option<&Allowance>) {
+        if let Some((_, held)) = self.sas.table.at(index) {
+            let base = held.sa.base_mut();
+            base.meter.set(by, base.sequence.peek().saturating_sub(1));
+            self.sas.make_room();
+        }
+    }
+
+    /// The time of an SA is over: nothing is sealed by it from now on.
+    pub fn expire(&mut self, index: u32) {
+        if let Some((_, held)) = self.sas.table.at(index) {
+            held.sa.base_mut().meter.end();
+        }
+    }
+
+    /// Bounds that were reached since the last call. What is not taken is there the next time.
+    pub fn expired(&mut self) -> impl Iterator<Item = Expired> + '_ {
+        std::iter::from_fn(|| self.sas.expired.pop_front())
     }
 
     /// Reservations that SAs asked for since the last call; each asks once. What is not
@@ -270,7 +303,7 @@ impl<S: Sealing> Sealer<S> {
 /// Result of laying out a packet.
 #[inline(always)]
 fn admit<S: Sealing>(
-    wants: &mut Vec<Want>,
+    (wants, expired): (&mut Vec<Want>, &mut VecDeque<Expired>),
     slot: u32,
     held: &mut Held<S>,
     packet: &mut Packet,
@@ -282,7 +315,9 @@ fn admit<S: Sealing>(
             if job.number.is_multiple_of(LOOK_EVERY) {
                 look(wants, held);
             }
-            let base = held.sa.base();
+            let octets = held.sa.octets_of(job);
+            let base = held.sa.base_mut();
+            base.meter.count(octets as u64, held.id, expired);
             let meta = packet.meta_mut();
             (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
             meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
@@ -295,6 +330,13 @@ fn admit<S: Sealing>(
             }
             Err(refuse::<S>(held.sa.base_mut(), packet, refusal))
         }
+    }
+}
+
+impl<S> Associations<S> {
+    /// An SA tells of both of its bounds, once.
+    fn make_room(&mut self) {
+        self.expired.reserve(2 * self.table.len());
     }
 }
 
@@ -320,7 +362,7 @@ impl<S: Sealing> Protection for Associations<S> {
     /// The places of all packets' SAs first, so that none waits for them one after the other.
     #[inline(always)]
     fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
-        let Self { table, wants, .. } = self;
+        let Self { table, wants, expired, .. } = self;
         let mut slots = [0; BATCH];
         for (packet, slot) in batch.iter().zip(&mut slots) {
             *slot = table.place(packet.meta().sa);
@@ -332,8 +374,11 @@ impl<S: Sealing> Protection for Associations<S> {
                 return Err(S::NO_SA.into());
             };
             settled &= held.sa.is_settled();
-            let made = held.sa.lay_out(ctx.now, packet, job);
-            admit(wants, slot, held, packet, job, made)
+            let made = match held.sa.base_mut().meter.goes_on(held.id, expired) {
+                true => held.sa.lay_out(ctx.now, packet, job),
+                false => Err(DropReason::SaExpired.into()),
+            };
+            admit((wants, expired), slot, held, packet, job, made)
         });
         self.settled = settled;
     }

@@ -1,6 +1,7 @@
 //! One SA: what its packets need, ready to use.
 
 use super::config::{Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside};
+use super::lifetime::{LifeView, Meter};
 use super::outer::{Inner, Template, Varying, ethertype, ident};
 use super::overhead::Overhead;
 use super::path::Path;
@@ -59,6 +60,8 @@ pub struct SaView<'a> {
     pub mtu: Option<u16>,
     /// What it counted.
     pub stats: SaStats,
+    /// How much of its life is used, if that has bounds.
+    pub life: Option<LifeView>,
 }
 
 /// Which octets of a packet an ICV covers, and in which form a job says so.
@@ -123,6 +126,18 @@ impl Shape {
         (Span::new(esp, beside), Span::new(text, end - text))
     }
 
+    /// Octets of a packet with this job that are encrypted, or would be by another suite.
+    #[inline(always)]
+    pub fn encrypted(&self, job: &Job<()>) -> usize {
+        let front = esp::Header::LEN + self.iv as usize;
+        match job.ad {
+            Ad::Span(beside) | Ad::SpanThen(beside, _) | Ad::Widened(beside, _) if self.whole => {
+                usize::from(beside.len).saturating_sub(front)
+            }
+            _ => usize::from(job.text.len).saturating_sub(front - self.text as usize),
+        }
+    }
+
     /// What is under the ICV and not encrypted: the ESP header at least, and the
     /// high half of an extended number.
     #[inline(always)]
@@ -177,6 +192,7 @@ pub struct Outbound {
     pub(super) clamps: bool,
     pub(super) path: Path,
     pub(super) sequence: Sequence,
+    pub(super) meter: Meter,
     pub(super) stats: SaStats,
     /// Local tunnel address.
     pub(super) source: IpAddr,
@@ -191,6 +207,7 @@ impl Outbound {
             return Err(SaError::Numbers);
         }
         Ok(Self {
+            meter: Meter::new(config.life.as_ref(), sequence.peek().saturating_sub(1)),
             sequence,
             key: KeyId::default(),
             spi: spi(config.spi)?,
@@ -273,6 +290,7 @@ impl Outbound {
             lease: self.sequence.lease(),
             mtu: Some(self.path.mtu),
             stats: self.stats,
+            life: self.meter.view(),
         }
     }
 }
@@ -355,6 +373,7 @@ pub struct Inbound {
     pub(super) vrf: VrfId,
     /// TCP's segments are held to what fits so many octets.
     pub(super) clamp: Option<u16>,
+    pub(super) meter: Meter,
     pub(super) stats: SaStats,
     pub(super) suite: Suite,
     pub(super) record: [u8; 16],
@@ -382,6 +401,7 @@ impl Inbound {
             inside: config.inside,
             slot: config.slot,
             clamp: config.clamp,
+            meter: Meter::new(config.life.as_ref(), edge),
             stats: SaStats::default(),
             suite: config.keys.suite,
             record: config.record,
@@ -429,6 +449,7 @@ impl Inbound {
             lease: Lease { record: self.record, number: 0 },
             mtu: None,
             stats: self.stats,
+            life: self.meter.view(),
         }
     }
 }
@@ -441,8 +462,10 @@ pub struct InboundSa {
     /// with all sizes known.
     pub(super) usual: bool,
     pub(super) mode: Mode,
-    pub(super) udp: Option<Encap>,
+    /// A tunnel, and not in UDP.
+    pub(super) plain: bool,
     pub(super) base: Inbound,
+    pub(super) udp: Option<Encap>,
 }
 
 impl InboundSa {
@@ -455,6 +478,7 @@ impl InboundSa {
             shape,
             usual: shape == Shape::USUAL && config.encap.is_none() && config.inside.is_none(),
             mode: config.mode,
+            plain: config.mode == Mode::Tunnel && config.encap.is_none(),
             udp: config.encap,
         })
     }

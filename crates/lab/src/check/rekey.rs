@@ -37,7 +37,7 @@ enum Renewal {
     /// A SecY's transmit association.
     Secy { secy: usize, sci: u64, old: MacsecSaConfig, new: MacsecSaConfig },
     /// A tunnel's outbound association.
-    Tunnel { tunnel: usize, old: SaConfig, new: SaConfig },
+    Tunnel { tunnel: usize, old: Box<SaConfig>, new: Box<SaConfig> },
 }
 
 /// Rekeying steps of a case in order of time, from the nodes' first configurations and the
@@ -81,6 +81,7 @@ fn renewal(rekey: &Rekey, configs: &[Config], macs: &[Vec<MacAddr>]) -> Option<R
         let mut new = SaConfig { spi: old.spi ^ SPI_BIT, ..old.clone() };
         new.keys.key = renewed(&old.keys.key);
         new.keys.mac_key = renewed(&old.keys.mac_key);
+        let (old, new) = (Box::new(old), Box::new(new));
         return Some(Renewal::Tunnel { tunnel, old, new });
     };
     let entry = config.secys.get(secy)?;

@@ -13,7 +13,7 @@ impl Card {
         while let Ok(command) = self.commands.pop() {
             self.carry_out(command, cache);
         }
-        self.stages.sas.report_wants(&mut self.events);
+        self.stages.sas.report(&mut self.events);
     }
 
     /// Carries out one command.

@@ -458,12 +458,14 @@ fn tunnel(config: &Config, tunnel: &TunnelConfig, all: &mut Vec<Entry>) {
     let out = tunnel.outbound().map(|sa| ("out", sa));
     let inn = tunnel.inbound().map(|sa| ("in", sa));
     for (way, sa) in out.chain(inn) {
-        let SaConfig { spi, keys, salt, worker, fixed: _ } = sa;
+        let SaConfig { spi, keys, salt, worker, fixed: _, lifetimes } = sa;
         let secrets = vec![keys.key.clone(), keys.mac_key.clone(), salt.clone()];
         let values = vec![
             ("key", Shown::Hidden(secrets)),
             ("place", debug(&keys.place)),
             ("worker", plain(worker)),
+            ("soft-lifetime", plain(lifetimes.soft)),
+            ("hard-lifetime", plain(lifetimes.hard)),
         ];
         all.push(Entry { section: "sa", name: format!("{name} {way} {spi:#x}"), values });
     }

@@ -28,7 +28,7 @@
 //!   peer-window = 1024        # the replay window of the other end; 0: none
 //!   also-out = [{ spi = 0x1002, key = "out.2.key" }]  # for more workers
 //!   also-in = [{ spi = 0x1003, key = "in.2.key" }]
-//!   [tunnel.out]
+//!   [tunnel.out]              # lifetimes: `life`
 //!   spi = 0x1000
 //!   key = "out.key"
 //!   [tunnel.in]
@@ -36,6 +36,7 @@
 //!   key = "in.key"
 //! ```
 
+use super::life::lifetimes;
 use super::names::{Names, Ways};
 use super::raw::{self, Spanned, Text, WordOrNumber};
 use super::read::Reader;
@@ -497,5 +498,6 @@ fn sa(
     let keys =
         KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
     let fixed = sa.worker.is_some();
-    Some(SaConfig { spi, keys, salt: file.salt, worker, fixed })
+    let lifetimes = lifetimes(r, sa);
+    Some(SaConfig { spi, keys, salt: file.salt, worker, fixed, lifetimes })
 }

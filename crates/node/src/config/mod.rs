@@ -17,6 +17,7 @@ mod error;
 mod inline;
 mod ipsec;
 mod keys;
+mod life;
 mod links;
 mod mka;
 mod names;
@@ -44,7 +45,9 @@ pub use traffic::Traffic;
 
 use ferrule_base::{Duration, MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
-pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
+pub use ferrule_dataplane::ipsec::{
+    Encap, Fragment, Lifetime, Lifetimes, Mode, Outside, SaProtocol, Tfc,
+};
 pub use ferrule_dataplane::macsec::{Replay, SecyConfig, Validate};
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
 use ferrule_dataplane::sequence;
@@ -632,6 +635,8 @@ pub struct SaConfig {
     pub worker: usize,
     /// The configuration says which worker that is.
     pub fixed: bool,
+    /// How long it lives.
+    pub lifetimes: Lifetimes,
 }
 
 impl Config {

@@ -5,8 +5,10 @@
 //! `ferrule config reference` print; a test holds them against the readers.
 
 mod lists;
+mod sa;
 
 pub(super) use lists::{AccessList, AccessListEntry, Vrf};
+pub(super) use sa::{LifeBound, Sa};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -668,22 +670,6 @@ impl Tunnel {
 pub(super) enum WordOrNumber {
     Number(i64),
     Word(String),
-}
-
-/// A security association.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Sa {
-    /// SPI.
-    #[schemars(range(min = 256, max = u32::MAX))]
-    pub spi: Number,
-    /// Key file, from the folder of this file; or `credential:NAME`, `token:LABEL`.
-    pub key: Text,
-    /// Key file with salt and integrity key, where the cipher key is on a token.
-    pub rest: Option<Text>,
-    /// Worker that has it, from 0. Default: workers in turn.
-    #[schemars(range(min = 0, max = 63))]
-    pub worker: Option<Number>,
 }
 
 /// An entry of the security policy. Of a selector that is left out, anything matches.

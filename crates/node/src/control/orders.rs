@@ -13,6 +13,7 @@ use ferrule_base::{Instant, PortId, Secret};
 use ferrule_control::{Refused, Token};
 use ferrule_crypto::KeySpec;
 use ferrule_dataplane::Sequence;
+use ferrule_dataplane::ipsec::{Allowance, InboundConfig, Lifetimes, OutboundConfig};
 
 /// SA that a keying protocol agreed on. Its key is nowhere else: it dies with the process, and no
 /// record keeps its numbers.
@@ -28,6 +29,8 @@ pub struct AgreedSa {
     pub salt: Secret,
     /// The worker that is to have it.
     pub worker: usize,
+    /// How long it lives.
+    pub lifetimes: Lifetimes,
 }
 
 /// Order of a keying protocol.
@@ -76,7 +79,7 @@ impl Control {
     }
 
     fn add(&mut self, token: Token, sa: AgreedSa, is_outbound: bool) -> Result<(), Refused> {
-        let AgreedSa { tunnel, spi, keys, salt, worker } = sa;
+        let AgreedSa { tunnel, spi, keys, salt, worker, lifetimes } = sa;
         let version = Version { config: &self.config, compiled: &self.compiled };
         let number = self.shared.slots.get(&tunnel);
         let number = number.and_then(|slot| self.compiled.tunnel_of(slot as u32));
@@ -93,7 +96,8 @@ impl Control {
             return Err(Refused(format!("tunnel `{tunnel}` has its keys on a token")));
         }
         let keys = KeySpec { place: of.placement.place(None), ..keys };
-        let sa = SaConfig { spi, keys, salt, worker, fixed: true };
+        let sa = SaConfig { spi, keys, salt, worker, fixed: true, lifetimes };
+        let life = lifetimes.has_bounds().then(|| Allowance { lifetimes, ..Allowance::default() });
         let (seat, client) = (version.seat_of(of, worker), Client::Keying(token));
         if matches!(seat, Seat::Card(_)) {
             // A card answers no orders, and forgets its SAs when it is reset.
@@ -107,7 +111,7 @@ impl Control {
             if self.sas.makes(print) || self.leases.has(print) {
                 return Err(Refused("its key makes the nonces of another SA".into()));
             }
-            let config = Box::new(outbound(version, number, &sa));
+            let config = Box::new(OutboundConfig { life, ..outbound(version, number, &sa) });
             let numbers = Sequence::unlimited(1, max_of(of));
             let parts = vec![OutboundPart { seat, config, numbers }];
             self.sas.add_outbound(directories, self.compiled.slots[number], parts, client, print);
@@ -115,7 +119,8 @@ impl Control {
             if directories.inbound(seat, spi).is_some() {
                 return Err(taken(spi));
             }
-            let config = Box::new(inbound(version, number, &sa, [0; 16]));
+            let config = inbound(version, number, &sa, [0; 16]);
+            let config = Box::new(InboundConfig { life, ..config });
             self.sas.add_inbound(directories, seat, config, 0, client);
         }
         Ok(())

@@ -3,12 +3,17 @@
 use super::{CounterId, Plan, Version, esp_in_id, esp_out_id};
 use crate::config::{SaConfig, TunnelConfig};
 use crate::control::BuildError;
+use crate::incident::SaName;
 use crate::leases::Leases;
+use crate::lives;
 use crate::message::{Change, EspIn, EspOut, Seat};
 use crate::sas::{Client, Directories, OutboundPart, Sa, Sas};
 use ferrule_base::VrfId;
 use ferrule_crypto::Suite;
-use ferrule_dataplane::ipsec::{self, Encap, Fragment, Mode, Outside, SaProtocol, Selector, Tfc};
+use ferrule_dataplane::ipsec::{
+    self, Allowance, Encap, Fragment, Mode, Outside, SaProtocol, Selector, Tfc,
+};
+use ferrule_dataplane::sequence::RESERVE_MIN;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
@@ -18,6 +23,11 @@ const ESP_MAX: u64 = u32::MAX as u64;
 const ESN_MAX: u64 = u64::MAX - 1;
 /// How far a window may have moved since somebody said where it stands.
 const EDGE_MARGIN: u64 = 1 << 28;
+
+/// Headers and padding of a packet that are under its SA's algorithm, at most.
+const AROUND: u64 = 100;
+/// A crash costs at most one of so many parts of a life, or the fewest numbers to reserve.
+const PARTS: u64 = 16;
 
 /// Fingerprints of an SA's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,6 +119,8 @@ pub(crate) struct EspPlan {
     outbound: Vec<NewOutbound>,
     inbound: Vec<NewInbound>,
     changed: Vec<(u32, Box<ipsec::InboundConfig>)>,
+    /// SAs that stay and live by other bounds.
+    lives: Vec<(Sa, SaName, Option<Allowance>)>,
     /// What is gone, in rounds.
     pub gone: Vec<Vec<Sa>>,
     /// What stays; with what is new, once that is ordered.
@@ -174,6 +186,9 @@ impl EspPlan {
         }
         for (index, config) in self.changed {
             sas.change_inbound(dirs, index, config, client);
+        }
+        for (sa, name, by) in self.lives {
+            sas.live(sa, name, by);
         }
         let index = |spec: &OutboundSpec| next.outbound.get(spec).map(|held| held.index);
         let mut slots = Vec::new();
@@ -382,8 +397,15 @@ impl<'a> Planner<'a> {
                 !refused && self.old.outbound_template(held.tunnel) == template
             };
             match self.sas.outbound.get(&spec).filter(stays) {
-                Some(held) => {
-                    let held = Held { tunnel: number, ..*held };
+                Some(&held) => {
+                    let before =
+                        self.old.tunnel(held.tunnel).outbound().find(|was| was.spi == sa.spi);
+                    if before.is_none_or(|was| was.lifetimes != sa.lifetimes) {
+                        let name = lives::name_out(&outbound(self.new, number, sa));
+                        let by = self.life(tunnel, sa, &id);
+                        self.plan.esp.lives.push((Sa::Outbound(held.index), name, by));
+                    }
+                    let held = Held { tunnel: number, ..held };
                     self.plan.esp.next.outbound.insert(spec, held);
                 }
                 None => self.add_outbound(number, sa, &id, spec)?,
@@ -403,7 +425,8 @@ impl<'a> Planner<'a> {
         let tunnel = self.new.tunnel(number);
         let max = max_of(tunnel);
         self.check_sender(tunnel, id, max)?;
-        let step = self.new.config.reserve;
+        let step = step_of(tunnel, sa, self.new.config.reserve);
+        let life = self.life(tunnel, sa, id);
         let numbers = self.leases.draw(id, step, max, &mut self.plan.limits)?;
         self.plan.leases.push(numbers.lease());
         let numbers = match tunnel.shared {
@@ -412,6 +435,7 @@ impl<'a> Planner<'a> {
         };
         let part = |(n, (&seat, numbers))| {
             let mut config = outbound(self.new, number, sa);
+            config.life.clone_from(&life);
             if n > 0 || !spec.is_first {
                 // What a tunnel sends by itself, one SA of it sends.
                 config.dummies = 0;
@@ -422,6 +446,15 @@ impl<'a> Planner<'a> {
         let parts = spec.seats.iter().zip(numbers).enumerate().map(part).collect();
         self.plan.esp.outbound.push(NewOutbound { spec, tunnel: number, parts });
         Ok(())
+    }
+
+    /// The bounds of an SA's life, on the account of its key.
+    fn life(&mut self, tunnel: &TunnelConfig, sa: &SaConfig, id: &CounterId) -> Option<Allowance> {
+        let lifetimes = sa.lifetimes;
+        lifetimes.has_bounds().then(|| {
+            let account = self.leases.account(id, longest(tunnel));
+            Allowance { lifetimes, account }
+        })
     }
 
     /// What nobody may send with: a key whose numbers the other end used, and one
@@ -460,10 +493,14 @@ impl<'a> Planner<'a> {
             suite: tunnel.suite,
             in_udp: tunnel.encap.is_some(),
         };
-        let config = || Box::new(inbound(self.new, number, sa, record));
-        let held = self.sas.inbound.get(&spec);
-        let held = held.filter(|held| !self.sas.refused.contains(&Sa::Inbound(held.index)));
-        if let Some(&held) = held {
+        let new = self.new;
+        let config = || Box::new(inbound(new, number, sa, record));
+        if let Some(&held) = self.sas.inbound.get(&spec) {
+            let before = self.old.tunnel(held.tunnel).inbound().find(|was| was.spi == sa.spi);
+            if before.is_none_or(|was| was.lifetimes != sa.lifetimes) {
+                let (name, by) = (lives::name_in(&config()), self.life(tunnel, sa, &id));
+                self.plan.esp.lives.push((Sa::Inbound(held.index), name, by));
+            }
             if !self.new.receives_like(number, self.old, held.tunnel) {
                 let was_wide = self.old.tunnel(held.tunnel).esn;
                 let changed = (held.index, config());
@@ -473,7 +510,8 @@ impl<'a> Planner<'a> {
             self.plan.esp.next.inbound.insert(spec, Held { tunnel: number, ..held });
             return Ok(());
         }
-        let config = config();
+        let config =
+            Box::new(ipsec::InboundConfig { life: self.life(tunnel, sa, &id), ..*config() });
         self.check_receiver(tunnel, &id, 0)?;
         if let Some(&(old, _)) = self.received.get(&record) {
             self.plan.esp.ended.push(old);
@@ -524,6 +562,20 @@ impl<'a> Planner<'a> {
 /// The most numbers of a tunnel's SA.
 pub(crate) const fn max_of(tunnel: &TunnelConfig) -> u64 {
     if tunnel.esn { ESN_MAX } else { ESP_MAX }
+}
+
+/// Octets under its algorithm that a packet of a tunnel has at most, but for packets that are cut
+/// once they are sealed.
+const fn longest(tunnel: &TunnelConfig) -> u64 {
+    tunnel.mtu as u64 + AROUND
+}
+
+/// Numbers to reserve at a time: a crash costs no more than a small part of a life.
+fn step_of(tunnel: &TunnelConfig, sa: &SaConfig, reserve: u64) -> u64 {
+    let hard = sa.lifetimes.hard;
+    let octets = hard.octets.map(|octets| octets / longest(tunnel));
+    let packets = hard.packets.into_iter().chain(octets).min().unwrap_or(u64::MAX);
+    reserve.min((packets / PARTS).max(RESERVE_MIN))
 }
 
 fn beyond(id: &str, did: &str) -> BuildError {

@@ -5,7 +5,7 @@
 mod net;
 
 mod counters;
-mod refused;
+mod lives;
 mod several;
 mod steps;
 mod windows;

@@ -2,7 +2,7 @@
 //! are.
 
 use super::cover::{self, At, Place};
-use super::state::AhOutSa;
+use super::state::{AhOutSa, covered};
 use crate::fragment::take_off_atomic;
 use crate::graph::Next;
 use crate::ipsec::config::OutboundConfig;
@@ -40,6 +40,10 @@ impl Sealing for AhOutSa {
 
     fn base_mut(&mut self) -> &mut Outbound {
         &mut self.base
+    }
+
+    fn octets_of(&self, job: &Job<()>) -> usize {
+        covered(job)
     }
 
     /// From a packet to a job:

@@ -2,7 +2,7 @@
 //! off them.
 
 use super::cover::{self, At, Place};
-use super::state::{AhInSa, ethertype};
+use super::state::{AhInSa, covered, ethertype};
 use crate::fragment::take_off_atomic;
 use crate::graph::{Aside, Next};
 use crate::ipsec::config::InboundConfig;
@@ -91,6 +91,10 @@ impl Opening for AhInSa {
             text,
         };
         Ok(())
+    }
+
+    fn octets_of(&self, job: &Job<()>) -> usize {
+        covered(job)
     }
 
     /// Headers and ICV are where they were.

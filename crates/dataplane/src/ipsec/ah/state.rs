@@ -5,7 +5,7 @@ use crate::ipsec::config::{InboundConfig, Mode, OutboundConfig};
 use crate::ipsec::outer::Template;
 use crate::ipsec::state::{Inbound, Outbound};
 use crate::protection::table::SaError;
-use ferrule_crypto::{Ad, Span, Suite};
+use ferrule_crypto::{Ad, Job, Span, Suite};
 use ferrule_wire::{EtherType, Protocol, ah, checksum};
 use std::net::IpAddr;
 
@@ -105,6 +105,14 @@ impl AhInSa {
             shape: Shape::new(config.keys.suite, config.esn, 4)?,
             tunnel: config.mode == Mode::Tunnel,
         })
+    }
+}
+
+/// Octets of a packet with this job that its ICV covers.
+pub(super) fn covered(job: &Job<()>) -> usize {
+    match job.ad {
+        Ad::Inline(_) => 0,
+        Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
     }
 }
 

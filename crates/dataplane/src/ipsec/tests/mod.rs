@@ -3,6 +3,7 @@
 
 mod laws;
 mod life;
+mod lifetime;
 mod model;
 mod path;
 mod policy;

@@ -84,6 +84,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
             lease: ferrule_dataplane::Lease::default(),
             mtu: None,
             stats,
+            life: None,
         }],
         secy_out: Vec::new(),
         secy_in: Vec::new(),
