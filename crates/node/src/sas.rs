@@ -390,8 +390,11 @@ impl Sas {
                 (parts.iter().map(|&(seat, _)| seat).collect(), index, true)
             }
         };
-        let changes = seats.into_iter().map(|seat| (seat, change(index, is_outbound).into()));
-        self.queue.extend(changes);
+        // Nobody waits for the answers.
+        self.ordered += 1;
+        let token = Token(FIRST + self.ordered);
+        let changes = seats.into_iter().map(|seat| (seat, change(index, is_outbound)));
+        self.queue.extend(changes.map(|(seat, change)| (seat, Ordered { token, change })));
     }
 
     /// Puts an outbound SA to use for what a worker has for its slot: its own part, or that of
