@@ -4,7 +4,7 @@
 "use strict";
 
 const MARKERS_MAX = 60;
-const DASH = { live: [7, 4], published: [2, 4], derived: [2, 4] };
+const DASH = { live: [7, 4], published: [2, 4], derived: [2, 4], asserted: [2, 4], fitted: [9, 3, 2, 3] };
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);

@@ -2,8 +2,8 @@
 //! style or script changes. `cargo run -p ferrule-report --example sample > page.html`
 
 use ferrule_report::{
-    Axis, Bars, Block, Claim, Column, Derived, Erratum, Figure, Kind, Live, Measure, Model, Proof,
-    Published, Report, Section, Series, Shape, Table, Verdict,
+    Axis, Bars, Block, Claim, Column, Condition, Derived, Erratum, Evidence, Figure, Kind, Live,
+    Measure, Model, Proof, Published, Report, Section, Series, Shape, Table, Threshold,
 };
 
 const LOADS: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
@@ -80,16 +80,22 @@ fn curves() -> Vec<Figure> {
 
 /// One of everything.
 pub fn report() -> Report {
+    let flat = (Threshold::AtMost(1.0), "hardly grows, section 3.4");
+    let model = Evidence::computed("growth", 0.1, flat).unit("%").against("the lowest load");
+    let live = (Measure::within(9.0, 8.0, 10.0), 9);
+    let live = Evidence::repeated("growth", live, flat).unit("%").on([Condition::carried(100.0)]);
+    let bytes = (Threshold::Exactly(1022.0), "figure 4");
     let claims = vec![
         Claim::new("flat", "MACsec's delay does not grow with load")
-            .judged(Kind::Model, Verdict::Holds, "52.2 to 52.3 µs")
-            .judged(Kind::Live, Verdict::Fails, "35 to 38 µs & <b>more</b>"),
-        Claim::new("handoff", "MACsec hands off sooner").judged(
+            .section("section 3.4")
+            .judged(Kind::Model, model, "52.2 to 52.3 µs")
+            .judged(Kind::Live, live, "35 to 38 µs & <b>more</b>"),
+        Claim::new("handoff", "MACsec hands off sooner").not_run(Kind::Model, "later"),
+        Claim::new("bytes", "1022 bytes").judged(
             Kind::Model,
-            Verdict::NotRun,
-            "later",
+            Evidence::counted("bytes", 1022, bytes),
+            "",
         ),
-        Claim::new("bytes", "1022 bytes").judged(Kind::Model, Verdict::Holds, "1022"),
     ];
     let erratum = |proof| Erratum {
         place: "section 3.3".into(),

@@ -1,6 +1,7 @@
 //! The document: what was asked, what came out, and how to get it again.
 
 use crate::figure::{Figure, Plot};
+use crate::judgement::Claim;
 use crate::table::Table;
 use crate::value::Kind;
 use serde::{Deserialize, Serialize};
@@ -62,77 +63,6 @@ pub enum Block {
     Claims(Vec<Claim>),
     /// Where a print contradicts itself.
     Errata(Vec<Erratum>),
-}
-
-/// Whether a claim holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Nobody looked.
-    NotRun,
-    /// It holds.
-    Holds,
-    /// It does not.
-    Fails,
-}
-
-impl Verdict {
-    /// In words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Fails => "fails",
-            Self::NotRun => "not run",
-        }
-    }
-
-    /// Holds if it is so.
-    pub const fn of(holds: bool) -> Self {
-        if holds { Self::Holds } else { Self::Fails }
-    }
-}
-
-/// What the numbers of one origin say to a claim.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Judgement {
-    /// Which numbers.
-    pub kind: Kind,
-    /// What they say.
-    pub verdict: Verdict,
-    /// The numbers, or why there are none.
-    pub evidence: String,
-}
-
-/// What somebody said, and whether it holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// Its name.
-    pub id: String,
-    /// What was said.
-    pub text: String,
-    /// What the numbers say, by origin.
-    pub judgements: Vec<Judgement>,
-}
-
-impl Claim {
-    /// A claim that nobody has looked at yet.
-    pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { id: id.into(), text: text.into(), judgements: Vec::new() }
-    }
-
-    /// What the numbers of one origin say.
-    pub fn judged(mut self, kind: Kind, verdict: Verdict, evidence: impl Into<String>) -> Self {
-        self.judgements.push(Judgement { kind, verdict, evidence: evidence.into() });
-        self
-    }
-
-    /// It fails if any numbers say so, and holds if some say so and none object.
-    pub fn verdict(&self) -> Verdict {
-        let all = self.judgements.iter().map(|judgement| judgement.verdict);
-        all.max().unwrap_or(Verdict::NotRun)
-    }
 }
 
 /// Where a print contradicts itself.
@@ -228,7 +158,8 @@ impl Report {
             Plot::Bars(bars) => vec![bars.kind()],
         });
         let all: Vec<Kind> = columns.chain(drawn).collect();
-        let order = [Kind::Published, Kind::Model, Kind::Live, Kind::Derived];
+        let order =
+            [Kind::Published, Kind::Asserted, Kind::Fitted, Kind::Model, Kind::Live, Kind::Derived];
         order.into_iter().filter(|kind| all.contains(kind)).collect()
     }
 }

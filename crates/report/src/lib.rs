@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Every number says where it comes from: [`Published`], [`Model`] and [`Live`] are
-//! three types, and a column or a series is made of one of them. The crate is pure:
+//! types, and a column or a series is made of one of them. A verdict is computed from
+//! its [`Evidence`] and cannot be written down. The crate is pure:
 //! the caller passes machine and date in and writes what it gets to a file.
 #![forbid(unsafe_code)]
 
@@ -19,14 +20,18 @@ mod document;
 mod figure;
 pub mod html;
 pub mod json;
+mod judgement;
 mod scale;
 pub mod svg;
 mod table;
 pub mod terminal;
 mod value;
 
-pub use document::{Block, Claim, Erratum, Judgement, Proof, Report, Section, Verdict};
+pub use document::{Block, Erratum, Proof, Report, Section};
 pub use figure::{Axis, Bar, Bars, Figure, Mark, Plot, Point, Series, Shape, TypedBars, Xy};
+pub use judgement::{
+    ABOUT_PERCENT, Claim, Condition, Evidence, Judgement, REPEATS_MIN, Taken, Threshold, Verdict,
+};
 pub use scale::shown;
 pub use table::{Column, Table};
-pub use value::{Cell, Derived, Kind, Live, Measure, Model, Origin, Published};
+pub use value::{Asserted, Cell, Derived, Fitted, Kind, Live, Measure, Model, Origin, Published};

@@ -1,6 +1,7 @@
 //! For a terminal: verdict first, tables aligned and no wider than the terminal.
 
-use crate::document::{Block, Claim, Erratum, Proof, Report, Verdict};
+use crate::document::{Block, Erratum, Proof, Report};
+use crate::judgement::{Claim, Verdict};
 use crate::table::{Column, Table};
 use crate::value::Kind;
 use anstyle::{AnsiColor, Style};
@@ -47,18 +48,20 @@ impl Terminal {
             Kind::Published => self.hue(AnsiColor::Yellow, text),
             Kind::Model => self.hue(AnsiColor::Cyan, text),
             Kind::Live => self.hue(AnsiColor::Green, text),
-            Kind::Derived | Kind::Key => self.faint(text),
+            Kind::Fitted => self.hue(AnsiColor::Magenta, text),
+            Kind::Asserted | Kind::Derived | Kind::Key => self.faint(text),
         }
     }
 
     fn verdict(self, verdict: Verdict) -> String {
-        let text = format!("{:<8}", verdict.name());
+        let text = format!("{:<10}", verdict.name());
         match verdict {
             Verdict::Holds => self.hue(AnsiColor::Green, &text),
             Verdict::Fails => {
                 self.with(Style::new().bold().fg_color(Some(AnsiColor::Red.into())), &text)
             }
-            Verdict::NotRun => self.faint(&text),
+            Verdict::Fitted => self.hue(AnsiColor::Magenta, &text),
+            Verdict::Undecided | Verdict::NotRun => self.faint(&text),
         }
     }
 
@@ -110,15 +113,13 @@ fn render_block(block: &Block, terminal: Terminal) -> String {
 fn claim(claim: &Claim, terminal: Terminal) -> String {
     let mut text =
         format!("{}{}\n", terminal.verdict(claim.verdict()), terminal.bold(&clean(&claim.id)));
-    text += &paragraph(&claim.text, terminal, 8, str::to_owned);
+    let place = if claim.section.is_empty() { "" } else { " — " };
+    let said = format!("{}{place}{}", claim.text, claim.section);
+    text += &paragraph(&said, terminal, 10, str::to_owned);
     for judgement in &claim.judgements {
-        let words = format!(
-            "{}: {}, {}",
-            judgement.kind.name(),
-            judgement.verdict.name(),
-            judgement.evidence
-        );
-        text += &paragraph(&words, terminal, 8, |line| terminal.faint(line));
+        let (kind, verdict) = (judgement.kind().name(), judgement.verdict().name());
+        let words = format!("{kind}: {verdict}, {}", judgement.words());
+        text += &paragraph(&words, terminal, 10, |line| terminal.faint(line));
     }
     text + "\n"
 }

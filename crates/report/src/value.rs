@@ -1,7 +1,7 @@
 //! Numbers, and where they come from.
 //!
-//! What a study printed, what the model computes and what was measured on the
-//! machine at hand are three types. A column or a series is made of one of them:
+//! What a study printed, what it asserts without a figure, what a model was fitted to,
+//! what it computes and what was measured are types. A column or a series is made of one of them:
 //! there is no way to put two into one.
 //!
 //! ```compile_fail
@@ -44,6 +44,12 @@ impl Measure {
     }
 }
 
+impl From<f64> for Measure {
+    fn from(value: f64) -> Self {
+        Self::new(value)
+    }
+}
+
 /// Where the numbers of a column or a series come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -52,6 +58,10 @@ pub enum Kind {
     Key,
     /// As the study printed it.
     Published,
+    /// As the study says without having measured it, or as it cites.
+    Asserted,
+    /// Computed in virtual time, by a model that was fitted to give it.
+    Fitted,
     /// Computed in virtual time.
     Model,
     /// Measured on a machine, on the device that the report names.
@@ -66,6 +76,8 @@ impl Kind {
         match self {
             Self::Key => "",
             Self::Published => "published",
+            Self::Asserted => "asserted",
+            Self::Fitted => "fitted",
             Self::Model => "model",
             Self::Live => "live",
             Self::Derived => "derived",
@@ -77,6 +89,8 @@ impl Kind {
         match self {
             Self::Key => "what was set",
             Self::Published => "as the study printed it",
+            Self::Asserted => "as the study says or cites, without having measured it",
+            Self::Fitted => "computed by a model that was fitted to give it: it shows nothing",
             Self::Model => "computed in virtual time, under a device profile",
             Self::Live => "measured on the device and machine that are named here",
             Self::Derived => "computed from other numbers",
@@ -128,6 +142,14 @@ macro_rules! origin {
 origin! {
     /// A number as the study printed it.
     Published
+}
+origin! {
+    /// A number that the study says or cites without having measured it.
+    Asserted
+}
+origin! {
+    /// A number that a model was fitted to give.
+    Fitted
 }
 origin! {
     /// A number from the data path in virtual time.

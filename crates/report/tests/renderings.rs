@@ -37,6 +37,15 @@ fn report_json_of_another_schema_or_shape_is_refused() {
 }
 
 #[test]
+fn report_json_with_a_verdict_that_its_basis_does_not_bear_out_is_refused() {
+    let text = json::render(&sample::report());
+    assert!(text.contains("\"verdict\": \"fails\""));
+    let forged = text.replace("\"verdict\": \"fails\"", "\"verdict\": \"holds\"");
+    let error = json::read(&forged).expect_err("a forgery").to_string();
+    assert!(error.contains("its basis says \"fails\""), "{error}");
+}
+
+#[test]
 fn report_schema_page_names_every_field() {
     fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
         match value {
@@ -121,7 +130,7 @@ fn report_terminal_tables_are_aligned_at_any_width() {
 fn report_terminal_shows_verdicts_and_is_the_same_without_colour() {
     let report = sample::report();
     let plain = terminal::render(&report, PLAIN);
-    assert!(plain.contains("fails   flat") && plain.contains("not run handoff"), "{plain}");
+    assert!(plain.contains("fails     flat") && plain.contains("not run   handoff"), "{plain}");
     assert!(plain.contains("62 / 32 = 1.94") && plain.contains("refuted "), "{plain}");
     let colour = terminal::render(&report, Terminal { colour: true, ..PLAIN });
     let mut bare = String::new();

@@ -9,7 +9,9 @@ use ferrule_studies::macsec_mobility::network::{self, Lines, System};
 use ferrule_studies::macsec_mobility::profiles::{Gateway, NAMES, Profiles};
 use ferrule_studies::macsec_mobility::published::Study;
 use ferrule_studies::macsec_mobility::software::{self, Prices};
-use ferrule_studies::macsec_mobility::{WITHIN_PERCENT, bench, gateway, overhead, report};
+use ferrule_studies::macsec_mobility::{
+    WITHIN_PERCENT, bench, document, gateway, judge, overhead, report,
+};
 use std::sync::OnceLock;
 
 const NO_ROOT: &str = "not run: needs root";
@@ -26,7 +28,7 @@ fn modelled() -> &'static Model {
 
 fn reported() -> &'static Report {
     static REPORT: OnceLock<Report> = OnceLock::new();
-    REPORT.get_or_init(|| report(true, no_root(), &mut |_| {}))
+    REPORT.get_or_init(|| document(modelled(), &no_root(), &mut |_| {}))
 }
 
 #[test]
@@ -133,9 +135,13 @@ fn study_claims_have_verdicts_and_handoff_is_not_run() {
         reported().claims().map(|claim| (claim.id.as_str(), claim.verdict())).collect();
     let expected = [
         ("overhead-exact", Verdict::Holds),
-        // 0.63 of 52.22 us are 1.2 %: not below one per cent, by the print's own numbers.
+        // 1.40 us where 0.74 were printed: the path's 52 us would hide it.
         ("hop-delay", Verdict::Fails),
-        ("load-flat", Verdict::Holds),
+        // Nothing is lost at 120 Mbit/s, which table 2 contradicts.
+        ("load-flat", Verdict::Fails),
+        // The gateways' delays were fitted.
+        ("six-times", Verdict::Fitted),
+        ("ten-times-bandwidth", Verdict::Fails),
         ("handoff-order", Verdict::NotRun),
     ];
     assert_eq!(verdicts, expected);
@@ -152,7 +158,8 @@ fn study_without_root_says_so_where_live_numbers_would_stand() {
     }
     assert!(columns >= 2);
     let live = |claim: &ferrule_report::Claim| {
-        claim.judgements.iter().any(|j| j.kind == Kind::Live && j.verdict == Verdict::NotRun)
+        let mut own = claim.judgements.iter().filter(|j| j.kind() == Kind::Live).peekable();
+        own.peek().is_some() && own.all(|j| j.verdict() == Verdict::NotRun)
     };
     assert!(reported().claims().all(live));
 }
@@ -240,7 +247,7 @@ fn study_chains_of_own_switches_have_the_prices_that_were_measured() {
     assert!(missing.columns()[1].cells().iter().all(|cell| *cell == Cell::missing(why)));
     let [plain, edge, switch] = [100.0, 260.0, 400.0].map(Measure::new);
     let live = Live { prices: Ok(Prices { plain, edge, switch }), ..Live::default() };
-    let report = report(true, Ok(live), &mut |_| {});
+    let report = document(modelled(), &Ok(live), &mut |_| {});
     let table = table(&report, "chain-software");
     let numbers = |head: &str, row: usize| {
         let column = table.columns().iter().find(|c| c.head() == head && c.kind() == Kind::Model);
@@ -265,7 +272,98 @@ fn study_live_extra_delay_is_that_of_trials_one_behind_the_other() {
     let hop = |n: usize| LiveHop::of(n, &slower(0.0), &slower(1.0 + n as f64));
     let live = Live { hops: Ok([1, 2, 4, 8].map(hop).to_vec()), ..Live::default() };
     assert_eq!(hop(2).plain, [30.0, 10.0, 90.0], "median, least, greatest");
-    assert_eq!(live.extra_per_hop_us(), Some((1.0, 0.0)));
+    assert_eq!(live.extra_per_hop_us(), Some((Measure::within(1.0, 1.0, 1.0), 3)));
+}
+
+fn claim<'a>(report: &'a Report, id: &str) -> &'a ferrule_report::Claim {
+    report.claims().find(|claim| claim.id == id).unwrap_or_else(|| panic!("no claim {id}"))
+}
+
+/// Chains of switches in which MACsec has so much more for each in every turn.
+fn hops_live(extra: &[f64]) -> Live {
+    let hop = |n: usize| {
+        let plain = vec![50.0; extra.len()];
+        let macsec: Vec<f64> = extra.iter().map(|us| 50.0 + n as f64 * us).collect();
+        LiveHop::of(n, &plain, &macsec)
+    };
+    Live { hops: Ok([1, 2, 4, 8].map(hop).to_vec()), ..Live::default() }
+}
+
+#[test]
+fn study_hop_delay_live_is_undecided_in_noise_and_no_value_stands_for_it() {
+    // 943 us, 12,000 apart: what a busy machine once made of it.
+    let noise: Vec<f64> = (0..9).map(|turn| 943.0 + 3000.0 * f64::from(turn - 4)).collect();
+    let judged = |extra: &[f64]| {
+        let report = document(modelled(), &Ok(hops_live(extra)), &mut |_| {});
+        let cell = table(&report, "hop-delay").columns()[4].cells()[0].clone();
+        (claim(&report, "hop-delay").by(Kind::Live), cell)
+    };
+    let (verdict, cell) = judged(&noise);
+    assert_eq!(verdict, Verdict::Undecided);
+    assert!(
+        matches!(&cell, Cell::Missing { missing } if missing.contains("undecided")),
+        "{cell:?}"
+    );
+    let quiet: Vec<f64> = (0..9).map(|turn| 0.63 + 0.005 * f64::from(turn - 4)).collect();
+    let (verdict, cell) = judged(&quiet);
+    assert_eq!(verdict, Verdict::Holds);
+    assert!(cell.measure().is_some_and(|m| (m.value - 0.63).abs() < 1e-9), "{cell:?}");
+    assert_eq!(judged(&quiet[..6]).0, Verdict::Undecided, "six turns are too few");
+    let slow: Vec<f64> = quiet.iter().map(|us| 10.0 * us).collect();
+    assert_eq!(judged(&slow).0, Verdict::Fails);
+}
+
+#[test]
+fn study_a_planted_wrong_fit_and_planted_errors_of_the_digest_change_verdicts() {
+    let text = include_str!("../../../studies/macsec-mobility.toml");
+    let by = |text: &str, model: &Model, id: &str, kind| {
+        let claims = judge(&Study::parse(text), model, &no_root());
+        claims.iter().find(|claim| claim.id == id).expect("a claim").by(kind)
+    };
+    let planted = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    };
+    let fitted = |model: &Model, id| by(text, model, id, Kind::Fitted);
+    assert_eq!(fitted(modelled(), "hop-delay"), Verdict::Fitted, "never holds: it is the target");
+    assert_eq!(fitted(modelled(), "six-times"), Verdict::Fitted);
+    // A fit that misses its target says so.
+    let mut wrong = modelled().clone();
+    wrong.hops.iter_mut().for_each(|hop| hop.macsec_us += hop.switches as f64);
+    wrong.loads.iter_mut().filter(|(system, _)| *system == System::Ipsec).for_each(
+        |(_, points)| {
+            points.iter_mut().for_each(|point| point.mean_us /= 2.0);
+        },
+    );
+    assert_eq!(fitted(&wrong, "hop-delay"), Verdict::Fails);
+    assert_eq!(fitted(&wrong, "six-times"), Verdict::Fails);
+    // The digest's errors.
+    let model = modelled();
+    let octets = planted("macsec_on_wire = 1054", "macsec_on_wire = 1052");
+    assert_eq!(by(&octets, model, "overhead-exact", Kind::Model), Verdict::Fails);
+    let delay = planted("343.94, 345.71", "243.94, 345.71");
+    assert_eq!(by(text, model, "six-times", Kind::Published), Verdict::Holds);
+    assert_eq!(by(&delay, model, "six-times", Kind::Published), Verdict::Undecided);
+    assert_eq!(by(text, model, "ten-times-bandwidth", Kind::Published), Verdict::Undecided);
+    let path = planted("about = 0.74", "about = 1.40");
+    assert_eq!(by(text, model, "hop-delay", Kind::Model), Verdict::Fails);
+    assert_eq!(by(&path, model, "hop-delay", Kind::Model), Verdict::Holds);
+}
+
+#[test]
+fn study_table_3_is_compared_by_what_macsec_adds_and_table_2_has_its_words_of_loss() {
+    let of = |id: &str, head: &str| {
+        let columns = table(reported(), id).columns();
+        let found = columns.iter().find(|c| c.head() == head && c.kind() != Kind::Model);
+        found.unwrap_or_else(|| panic!("{id}: no {head}")).cells().to_vec()
+    };
+    let off = of("load-macsec", "of it, off by")[0].measure().expect("a number").value;
+    assert!((80.0..100.0).contains(&off), "{off}");
+    assert_eq!(of("load-ipsec", "loss")[5], Cell::missing("loss"), "120 Mbit/s");
+    let fitted =
+        |id: &str| table(reported(), id).columns().iter().any(|c| c.kind() == Kind::Fitted);
+    assert!(fitted("load-ipsec") && fitted("load-plain") && !fitted("load-macsec"));
+    assert!(reported().question.contains("moves"), "the head names mobility");
 }
 
 #[test]

@@ -83,7 +83,8 @@ pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Live, String> {
         false => "",
     };
     let nodes = super::systems::run(quick, say);
-    Ok(Live { note: note + built, gigahertz: gigahertz(), engines, nodes })
+    let turns = super::systems::turns(quick, say);
+    Ok(Live { note: note + built, gigahertz: gigahertz(), engines, nodes, turns })
 }
 
 fn key(suite: Suite) -> KeySpec {

@@ -15,8 +15,8 @@ use crate::demo::is_root;
 use crate::init::key::KeyFor;
 use crate::process::{Background, Fault, Folder, Runner, stop_all, write};
 use ferrule_studies::toe_ipsec::bench::Way;
-use ferrule_studies::toe_ipsec::live::{FIXED, Load, Sweep};
-use ferrule_studies::toe_ipsec::model::{OCTETS, SIZES, SPEEDS};
+use ferrule_studies::toe_ipsec::live::{FIXED, Load, Sweep, Turns};
+use ferrule_studies::toe_ipsec::model::{FULL, OCTETS, SIZES, SPEEDS};
 use ferrule_studies::toe_ipsec::network::System;
 use std::path::Path;
 
@@ -26,6 +26,10 @@ const SUITE: &str = "aes-cbc-128 hmac-sha1-96";
 const SECONDS: f64 = 0.3;
 /// The same in a hurry.
 const SECONDS_QUICK: f64 = 0.15;
+/// So often for a verdict: two more than it needs.
+const TURNS: usize = 9;
+/// Frames a second in turns, whatever their size: veth pairs carry them in clear.
+const TURN_PPS: f64 = 20_000.0;
 /// Letters of a reason that stands in a table at most.
 const REASON_MAX: usize = 60;
 /// Every other speed and size, in a hurry.
@@ -50,7 +54,67 @@ pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Vec<Sweep>, String>
     Ok(sweeps)
 }
 
-fn one(runner: &Runner, system: Option<System>, quick: bool) -> Result<Vec<Sweep>, Fault> {
+/// Loads that verdicts stand on, each again and again, the systems one after the other in
+/// every turn; or why not.
+pub fn turns(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Vec<Turns>, String> {
+    if quick {
+        return Err("not run: verdicts need repeats, for which --quick has no time".into());
+    }
+    if !is_root() {
+        return Err("not run: needs root".into());
+    }
+    let runner = Runner::new().map_err(|e| format!("not run: {e}"))?;
+    let systems: Vec<_> = System::ALL.map(Some).into_iter().chain([None]).collect();
+    let loads = [(SIZES[0], TURN_PPS), (SIZES[SIZES.len() - 1], TURN_PPS), (OCTETS, full_pps())];
+    let mut all = Vec::new();
+    for &system in &systems {
+        all.extend(loads.map(|(octets, pps)| {
+            let mbps = pps * (8 * (octets + LINE_OVERHEAD - ETHERNET)) as f64 / 1e6;
+            Turns { system, octets, mbps, shares: Vec::new() }
+        }));
+    }
+    for turn in 0..TURNS {
+        say(&format!("live: every system in turn, {} of {TURNS}", turn + 1));
+        for (system, own) in systems.iter().zip(all.chunks_mut(loads.len())) {
+            let shares = turn_of(&runner, *system, own).map_err(|fault| {
+                say(&format!("live: {fault}"));
+                format!("not run: {}", fault.reason(REASON_MAX))
+            })?;
+            own.iter_mut().zip(shares).for_each(|(turns, share)| turns.shares.push(share));
+        }
+    }
+    Ok(all)
+}
+
+/// Frames a second of the study's size that are its full speed.
+fn full_pps() -> f64 {
+    FULL * 1e6 / (8 * (OCTETS + LINE_OVERHEAD - ETHERNET)) as f64
+}
+
+/// One turn of a system: of what was sent, or asked for where the tester was too slow, what
+/// arrived.
+fn turn_of(runner: &Runner, system: Option<System>, loads: &[Turns]) -> Result<Vec<f64>, Fault> {
+    with_nodes(runner, system, |rig, nodes| {
+        let trials = loads.iter().map(|turns| {
+            let pps = turns.mbps * 1e6 / (8 * (turns.octets + LINE_OVERHEAD - ETHERNET)) as f64;
+            let load = Sent { from: 0, octets: turns.octets - ETHERNET, pps };
+            Trial { loads: vec![load], seconds: SECONDS, warm_up: 0.05, drain: 0.1 }
+        });
+        let became = rig.trials(nodes.first(), &trials.collect::<Vec<_>>())?;
+        let share = |became: &Became| {
+            let got = became.got.first()?;
+            Some(got.received as f64 / (got.offered + got.unsent).max(1) as f64)
+        };
+        Ok(became.iter().map(|became| share(became).unwrap_or(f64::NAN)).collect())
+    })
+}
+
+/// Both nodes of a system, for as long as `measure` takes.
+fn with_nodes<T>(
+    runner: &Runner,
+    system: Option<System>,
+    measure: impl FnOnce(&Rig<'_>, &[Background]) -> Result<T, Fault>,
+) -> Result<T, Fault> {
     let out = std::env::temp_dir().join(format!("ferrule-study-{}", std::process::id()));
     let folder = Folder::new(out, false)?;
     keys(folder.path())?;
@@ -60,21 +124,28 @@ fn one(runner: &Runner, system: Option<System>, quick: bool) -> Result<Vec<Sweep
         rig.node(&side("far", 1, system.map(|_| System::Software)))?,
     ];
     rig.join(&mut nodes)?;
-    let mut sweeps = Vec::new();
-    for way in Way::ALL {
-        let trials = loads(way, quick);
-        let sent: Vec<Trial> = trials.iter().map(|(.., trial)| trial.clone()).collect();
-        let became = rig.trials(nodes.first(), &sent)?;
-        let mut sweep = Sweep { system, way, speeds: Vec::new(), sizes: Vec::new() };
-        for ((is_speed, octets, mbps, _), became) in trials.into_iter().zip(&became) {
-            let load = load(octets, mbps, became);
-            if is_speed { &mut sweep.speeds } else { &mut sweep.sizes }.extend(load);
-        }
-        sweeps.push(sweep);
-    }
+    let measured = measure(&rig, &nodes)?;
     nodes.iter_mut().try_for_each(Background::check)?;
     stop_all(nodes);
-    Ok(sweeps)
+    Ok(measured)
+}
+
+fn one(runner: &Runner, system: Option<System>, quick: bool) -> Result<Vec<Sweep>, Fault> {
+    with_nodes(runner, system, |rig, nodes| {
+        let mut sweeps = Vec::new();
+        for way in Way::ALL {
+            let trials = loads(way, quick);
+            let sent: Vec<Trial> = trials.iter().map(|(.., trial)| trial.clone()).collect();
+            let became = rig.trials(nodes.first(), &sent)?;
+            let mut sweep = Sweep { system, way, speeds: Vec::new(), sizes: Vec::new() };
+            for ((is_speed, octets, mbps, _), became) in trials.into_iter().zip(&became) {
+                let load = load(octets, mbps, became);
+                if is_speed { &mut sweep.speeds } else { &mut sweep.sizes }.extend(load);
+            }
+            sweeps.push(sweep);
+        }
+        Ok(sweeps)
+    })
 }
 
 /// Keys that nobody else has for as long as the nodes run.

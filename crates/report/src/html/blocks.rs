@@ -1,7 +1,8 @@
 //! What a section is made of, as HTML.
 
-use crate::document::{Block, Claim, Erratum, Proof, Report, Verdict};
+use crate::document::{Block, Erratum, Proof, Report};
 use crate::figure::{Figure, Plot};
+use crate::judgement::{Claim, Verdict};
 use crate::svg::{self, escaped};
 use crate::table::{Column, Table};
 use crate::value::{Cell, Kind};
@@ -58,6 +59,8 @@ pub fn badge(verdict: Verdict) -> String {
     let (class, sign) = match verdict {
         Verdict::Holds => ("holds", "✓"),
         Verdict::Fails => ("fails", "✗"),
+        Verdict::Undecided => ("undecided", "?"),
+        Verdict::Fitted => ("fitted", "≈"),
         Verdict::NotRun => ("notrun", "–"),
     };
     let name = verdict.name();
@@ -149,23 +152,27 @@ fn data(text: &str) -> String {
 }
 
 fn claim(claim: &Claim) -> String {
+    let place = match claim.section.as_str() {
+        "" => String::new(),
+        section => format!(" <span class=\"unit\">{}</span>", escaped(section)),
+    };
     let mut text = format!(
-        "<article class=\"claim\" id=\"claim-{}\">\n<p class=\"said\">{} {}</p>\n<ul>\n",
+        "<article class=\"claim\" id=\"claim-{}\">\n<p class=\"said\">{} {}{place}</p>\n<ul>\n",
         escaped(&claim.id),
         badge(claim.verdict()),
         inline(&claim.text)
     );
     for judgement in &claim.judgements {
         let verdict = if claim.judgements.len() > 1 {
-            format!(" <b>{}</b>:", judgement.verdict.name())
+            format!(" <b>{}</b>:", judgement.verdict().name())
         } else {
             String::new()
         };
         let _ = writeln!(
             text,
             "<li>{}{verdict} {}</li>",
-            kind(judgement.kind),
-            inline(&judgement.evidence)
+            kind(judgement.kind()),
+            inline(&judgement.words())
         );
     }
     text + "</ul>\n</article>\n"

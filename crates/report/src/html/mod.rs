@@ -8,7 +8,8 @@
 
 mod blocks;
 
-use crate::document::{Report, Verdict};
+use crate::document::Report;
+use crate::judgement::Verdict;
 use crate::svg::{self, escaped};
 use crate::value::Kind;
 use std::fmt::Write;
@@ -109,7 +110,7 @@ fn summary(page: &mut String, report: &Report) {
         return;
     }
     page.push_str("<p class=\"tally\">Claims: ");
-    for verdict in [Verdict::Holds, Verdict::Fails, Verdict::NotRun] {
+    for verdict in Verdict::ALL {
         let count = count(verdict);
         if count > 0 {
             let _ = write!(page, "{} <span>{count}</span> ", blocks::badge(verdict));

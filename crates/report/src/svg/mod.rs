@@ -145,7 +145,8 @@ impl Canvas {
 fn dash(kind: Kind) -> &'static str {
     match kind {
         Kind::Live => "7 4",
-        Kind::Published | Kind::Derived => "2 4",
+        Kind::Published | Kind::Asserted | Kind::Derived => "2 4",
+        Kind::Fitted => "9 3 2 3",
         Kind::Model | Kind::Key => "none",
     }
 }

@@ -6,29 +6,30 @@ use super::model::Model;
 use super::network::{Point, line_rate};
 use super::nodes::{Entries, List, PRINTED, System};
 use super::published::Study;
-use ferrule_report::{Claim, Kind, Measure, Verdict};
+use crate::words;
+use ferrule_report::{Claim, Evidence, Kind, Measure, Threshold};
 
 /// A rate that is lower by less has not fallen.
 const FLAT_PERCENT: f64 = 2.0;
 
 const FITTED: &str = "the model's limits are fitted to these very rates: it cannot say";
 
-type Judged = Result<(Verdict, String), String>;
+type Judged = Result<(Evidence, String), &'static str>;
 
 /// All of the study's claims, in its order.
 pub fn judge(study: &Study, model: &Model, live: &Result<Live, String>) -> Vec<Claim> {
-    let each = study.claim.iter().map(|claim| {
-        let judged = Claim::new(&claim.id, &claim.text);
-        type Found = fn(&Study, &Live) -> Judged;
-        let (judged, found): (Claim, Found) = match claim.id.as_str() {
-            "small-frames" => (small_frames(judged, study), small_frames_live),
-            "outbound-worse" => (outbound_worse(judged, study, model), outbound_worse_live),
-            "mpls-neutral" => (mpls_neutral(judged, study), mpls_neutral_live),
-            _ => (one_stream(judged, study, model), one_stream_live),
+    let each = study.claim.iter().map(|said| {
+        type Found = fn(&words::Claim, &Study, &Live) -> Judged;
+        let (judged, found): (Claim, Found) = match said.id.as_str() {
+            "small-frames" => (small_frames(said, study), small_frames_live),
+            "outbound-worse" => (outbound_worse(said, study, model), outbound_worse_live),
+            "mpls-neutral" => (mpls_neutral(said, study), mpls_neutral_live),
+            _ => (one_stream(said, study, model), one_stream_live),
         };
-        let found = live.as_ref().map_err(Clone::clone).and_then(|live| found(study, live));
-        let (verdict, evidence) = found.unwrap_or_else(|why| (Verdict::NotRun, why));
-        judged.judged(Kind::Live, verdict, evidence)
+        match live.as_ref().map_err(String::as_str).and_then(|live| found(said, study, live)) {
+            Ok((evidence, note)) => judged.judged(Kind::Live, evidence, note),
+            Err(why) => judged.not_run(Kind::Live, why),
+        }
     });
     each.collect()
 }
@@ -43,68 +44,63 @@ fn fallen(study: &Study, with: &str, without: &str) -> Vec<usize> {
     pairs.filter(lower).map(|(_, octets)| *octets).collect()
 }
 
-fn small_frames(claim: Claim, study: &Study) -> Claim {
+fn small_frames(said: &words::Claim, study: &Study) -> Claim {
     let pairs = [
         ("ip, 120 acl inbound", "ip, no acl, one way", &[64, 96][..]),
         ("mpls, 120 acl inbound", "mpls, no acl", &[64, 96]),
         ("ip, 120 acl outbound", "ip, no acl, one way", &[64, 96, 128]),
         ("mpls, 120 acl outbound", "mpls, no acl", &[64, 96, 128]),
     ];
-    let found = pairs.map(|(with, without, said)| (with, fallen(study, with, without), said));
-    let holds = found.iter().all(|(_, found, said)| found == said);
-    let list =
-        |octets: &[usize]| octets.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    let evidence = found.map(|(with, found, _)| format!("{with}: lower at {} bytes", list(&found)));
-    claim.judged(Kind::Published, Verdict::of(holds), evidence.join("; ")).judged(
-        Kind::Model,
-        Verdict::NotRun,
-        FITTED,
-    )
+    let mut claim = said.open();
+    for (with, without, printed) in pairs {
+        let found = fallen(study, with, without);
+        let differ = |octets: &&usize| found.contains(octets) != printed.contains(octets);
+        let others = study.setup.frame_bytes.iter().filter(differ).count() as u64;
+        let metric = format!("{with}: sizes that are not as said");
+        let list = found.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let evidence = Evidence::counted(metric, others, said.asked(""));
+        claim = claim.judged(Kind::Published, evidence, format!("lower at {list} bytes"));
+    }
+    claim.not_run(Kind::Fitted, FITTED)
 }
 
-fn outbound_worse(claim: Claim, study: &Study, model: &Model) -> Claim {
+fn outbound_worse(said: &words::Claim, study: &Study, model: &Model) -> Claim {
     let (inn, out) = ("ip, 120 acl inbound", "ip, 120 acl outbound");
     let times = [64, 96, 128].map(|octets| {
         let at = study.at(octets);
         study.of(out).pps[at] / study.of(inn).pps[at]
     });
-    let holds = times.iter().all(|times| *times < 1.0);
-    let evidence = format!(
-        "IP, outbound of inbound at 64, 96 and 128 bytes: {:.0}, {:.0} and {:.0} %",
-        100.0 * times[0],
-        100.0 * times[1],
-        100.0 * times[2]
-    );
-    let claim = claim.judged(Kind::Published, Verdict::of(holds), evidence);
+    let printed = words::ends(&times);
+    let printed = Evidence::computed("rate, outbound of inbound", printed, said.asked(""));
     // What can be found out: that a list out denies what has been routed already.
     let fates = System::ALL.into_iter().filter(|system| system.list == List::Out);
     let denied = fates.map(|system| {
         let point = model.of(system).first().copied().unwrap_or_default();
         format!("{}: {:.1} %", system.key(), 100.0 * point.denied / point.processed)
     });
-    let evidence = format!(
+    let note = format!(
         "{FITTED}; of what a list out has routed before it, it drops at 64 bytes {}",
         denied.collect::<Vec<_>>().join(", ")
     );
-    claim.judged(Kind::Model, Verdict::NotRun, evidence)
+    let printed = printed.unit("times").against("inbound");
+    said.open()
+        .judged(Kind::Published, printed, "IP at 64, 96 and 128 bytes")
+        .not_run(Kind::Fitted, note)
 }
 
-fn mpls_neutral(claim: Claim, study: &Study) -> Claim {
+fn mpls_neutral(said: &words::Claim, study: &Study) -> Claim {
     let (ip, mpls) = (study.of("ip, 120 acl inbound"), study.of("mpls, 120 acl inbound"));
     let off = [64, 96]
         .map(|octets| 100.0 * (mpls.pps[study.at(octets)] / ip.pps[study.at(octets)] - 1.0));
-    let holds = off.iter().all(|off| off.abs() < FLAT_PERCENT);
-    let evidence = format!("{:+.1} % at 64 bytes, {:+.1} % at 96", off[0], off[1]);
-    claim.judged(Kind::Published, Verdict::of(holds), evidence).judged(
-        Kind::Model,
-        Verdict::NotRun,
-        FITTED,
-    )
+    let evidence = Evidence::computed("rate, inbound", words::ends(&off), said.asked(""));
+    said.open()
+        .judged(Kind::Published, evidence.unit("%").against("IP"), "at 64 and 96 bytes")
+        .not_run(Kind::Fitted, FITTED)
 }
 
 /// The model has two queues, as the study says, and finds out where one stream lacks the other.
-fn one_stream(claim: Claim, study: &Study, model: &Model) -> Claim {
-    let claim = claim.judged(Kind::Published, Verdict::NotRun, "the study prints no figure of it");
+fn one_stream(said: &words::Claim, study: &Study, model: &Model) -> Claim {
+    let claim = said.open().not_run(Kind::Asserted, "the study prints no figure of it");
     let (Some((_, alone)), Some((_, all))) = (model.few.first(), model.few.last()) else {
         return claim;
     };
@@ -113,103 +109,117 @@ fn one_stream(claim: Claim, study: &Study, model: &Model) -> Claim {
     let slower: Vec<usize> =
         (0..sizes.len()).filter(|&at| lacks(alone, at) > FLAT_PERCENT).collect();
     let each = slower.iter().map(|&at| format!("{:.0} % at {} bytes", lacks(alone, at), sizes[at]));
-    let said: Vec<String> = each.collect();
-    // Small frames, and no others.
-    let holds = !slower.is_empty() && slower.iter().enumerate().all(|(nth, &at)| nth == at);
+    let lacking: Vec<String> = each.collect();
     let few = model.few.iter().rev().take_while(|(_, few)| lacks(few, 0) <= FLAT_PERCENT);
     let enough = few.last().map_or(0, |(streams, _)| *streams);
-    let evidence = format!(
-        "with two queues that each have half of the frames a second, one stream lacks {}, and \
-         nothing at larger ones; from {enough} streams on they have all at 64 bytes (the study: \
-         20). That there are two is the study's word, their share is ours",
-        said.join(", ")
+    let note = format!(
+        "with two queues that each have half of the frames a second, one stream lacks {}; from \
+         {enough} streams on they have all at 64 bytes (the study: 20). That there are two is the \
+         study's word, their share is ours",
+        lacking.join(", ")
     );
-    claim.judged(Kind::Model, Verdict::of(holds && slower.len() < sizes.len()), evidence)
+    let times = alone[0].forwarded / all[0].forwarded;
+    let evidence = Evidence::computed("frames of 64 bytes, one stream", times, said.asked(""));
+    // Small frames, and no others.
+    let small = slower.iter().enumerate().all(|(nth, &at)| nth == at) && slower.len() < sizes.len();
+    let others = Evidence::computed(
+        "frames of 1024 bytes, one stream",
+        1.0 - lacks(alone, sizes.len() - 1) / 100.0,
+        (Threshold::AtLeast(1.0 - FLAT_PERCENT / 100.0), "for small frames; section 4.1.2"),
+    );
+    let evidence = evidence.unit("times").against("90 streams");
+    let shape = if small { "the smallest alone" } else { "not the smallest alone" };
+    claim.judged(Kind::Model, evidence, note).judged(
+        Kind::Model,
+        others.unit("times").against("90 streams"),
+        shape,
+    )
 }
 
-/// Whether a frame of one stream takes longer than one of many.
-fn one_stream_live(study: &Study, live: &Live) -> Judged {
+/// How much longer a frame takes, with its interval, out of the middle halves of rounds
+/// in turn.
+fn times(of: Measure, by: Measure) -> Measure {
+    let ends = |m: Measure| (m.low.unwrap_or(m.value), m.high.unwrap_or(m.value));
+    let ((low, high), (least, most)) = (ends(of), ends(by));
+    Measure::within(of.value / by.value, low / most, high / least)
+}
+
+/// A frame of one stream against one of many: rates are the other way round.
+fn one_stream_live(said: &words::Claim, study: &Study, live: &Live) -> Judged {
     let (one, all) =
         (live.of(Case::few(1, study))?, live.of(Case::few(study.setup.streams, study))?);
-    let evidence = format!(
-        "a frame of 64 bytes takes {:.0} ns of one stream and {:.0} ns of {}, one worker with one \
-         queue; on the line it has {:.0} ns",
+    let note = format!(
+        "a frame takes {:.0} and {:.0} ns, one worker with one queue; on the line it has {:.0} ns",
         one.value,
         all.value,
-        study.setup.streams,
         1e9 / line_rate(SMALL)
     );
-    Ok((Verdict::of(above(one, all)), evidence))
+    let found = (times(all, one), live.rounds());
+    let evidence = Evidence::repeated("rate at 64 bytes, one stream", found, said.asked(""));
+    Ok((evidence.unit("times").against("90 streams"), note))
 }
 
-/// Whether a frame with a list takes longer than its slot on the line, by size.
-fn small_frames_live(study: &Study, live: &Live) -> Judged {
+/// Sizes at which a frame with a list takes longer than its slot on the line.
+fn small_frames_live(said: &words::Claim, study: &Study, live: &Live) -> Judged {
     let entries = Entries::Permit(study.setup.streams);
     let (mut late, mut widest) = (Vec::new(), 0.0_f64);
+    let mut others = 0;
     for (timed, list) in TIMED.into_iter().filter(|(_, list)| *list != List::None) {
+        let small = if list == List::Out { 128 } else { 96 };
         for &octets in &study.setup.frame_bytes {
             let ns =
                 live.of(Case { timed, list, entries, octets, streams: study.setup.streams })?;
             let slot = 1e9 / line_rate(octets);
             widest = widest.max(ns.value / slot);
-            if ns.low.unwrap_or(ns.value) > slot {
+            let is_late = ns.low.unwrap_or(ns.value) > slot;
+            if is_late {
                 late.push(format!("{} at {octets} bytes", title(timed, list)));
             }
+            others += u64::from(is_late != (octets <= small));
         }
     }
-    let of_slot = format!("a frame takes at most {:.0} % of its time on the line", 100.0 * widest);
-    match late.is_empty() {
-        true => Ok((
-            Verdict::Fails,
-            format!("a list costs a line of 1 Gbit/s no frame of any size: {of_slot}"),
-        )),
-        false => {
-            let small = late.iter().all(|case| {
-                case.ends_with(" 64 bytes")
-                    || case.ends_with(" 96 bytes")
-                    || case.ends_with(" 128 bytes")
-            });
-            Ok((Verdict::of(small), format!("frames are lost: {}", late.join(", "))))
-        }
-    }
-}
-
-/// Whether one number is above another beyond the spread of both.
-fn above(a: Measure, b: Measure) -> bool {
-    a.low.unwrap_or(a.value) > b.high.unwrap_or(b.value)
+    let note = format!(
+        "a frame takes at most {:.0} % of its time on the line; later than that: {}",
+        100.0 * widest,
+        if late.is_empty() { "none".into() } else { late.join(", ") }
+    );
+    let metric = "sizes and lists that are not as said";
+    Ok((Evidence::counted(metric, others, said.asked("")), note))
 }
 
 /// The study's list, in and out.
-fn outbound_worse_live(study: &Study, live: &Live) -> Judged {
+fn outbound_worse_live(said: &words::Claim, study: &Study, live: &Live) -> Judged {
     let streams = study.setup.streams;
     let timed = Timed::Router;
     let of = |list| live.of(Case { timed, list, entries: PRINTED, octets: SMALL, streams });
     let (inn, out) = (of(List::In)?, of(List::Out)?);
-    let evidence = format!(
+    let note = format!(
         "the study's list at 64 bytes takes a frame {:.0} ns in and {:.0} ns out",
         inn.value, out.value
     );
-    match (above(out, inn), above(inn, out)) {
-        (false, false) => Err(format!("{evidence}: within the spread")),
-        (worse, _) => Ok((Verdict::of(worse), evidence)),
-    }
+    let found = (times(inn, out), live.rounds());
+    let evidence = Evidence::repeated("rate, outbound of inbound", found, said.asked(""));
+    Ok((evidence.unit("times").against("inbound"), note))
 }
 
-/// What the list in adds to a router and to an edge.
-fn mpls_neutral_live(study: &Study, live: &Live) -> Judged {
+/// What the list in takes of the rate of a router and of an edge.
+fn mpls_neutral_live(said: &words::Claim, study: &Study, live: &Live) -> Judged {
     let entries = Entries::Permit(study.setup.streams);
-    let added = |timed| -> Result<Measure, &'static str> {
-        let streams = study.setup.streams;
-        let of = |list| live.of(Case { timed, list, entries, octets: SMALL, streams });
-        let (with, without) = (of(List::In)?, of(List::None)?);
-        let ends = |m: Measure| (m.low.unwrap_or(m.value), m.high.unwrap_or(m.value));
-        let ((low, high), (least, most)) = (ends(with), ends(without));
-        Ok(Measure::within(with.value - without.value, low - most, high - least))
+    let streams = study.setup.streams;
+    let of = |timed, list| live.of(Case { timed, list, entries, octets: SMALL, streams });
+    let rate = |timed| -> Result<(Measure, f64), &'static str> {
+        let (with, without) = (of(timed, List::In)?, of(timed, List::None)?);
+        Ok((times(without, with), with.value - without.value))
     };
-    let (ip, mpls) = (added(Timed::Router)?, added(Timed::Pe1)?);
-    let evidence = format!(
-        "a list in adds {:.0} ns to a frame of 64 bytes over IP and {:.0} ns over MPLS",
-        ip.value, mpls.value
+    let ((ip, added_ip), (mpls, added_mpls)) = (rate(Timed::Router)?, rate(Timed::Pe1)?);
+    let note = format!(
+        "a list in adds {added_ip:.0} ns to a frame of 64 bytes over IP and {added_mpls:.0} ns over \
+         MPLS"
     );
-    Ok((Verdict::of(!above(mpls, ip)), evidence))
+    let Measure { value, low, high } = times(mpls, ip);
+    let percent = |times: f64| 100.0 * (times - 1.0);
+    let off = Measure { value: percent(value), low: low.map(percent), high: high.map(percent) };
+    let evidence =
+        Evidence::repeated("rate with the list in", (off, live.rounds()), said.asked(""));
+    Ok((evidence.unit("%").against("IP"), note))
 }

@@ -71,13 +71,21 @@ pub struct Case {
 
 /// Nanoseconds that a frame takes: the median of rounds, and the middle half of them.
 #[derive(Clone, Debug, Default)]
-pub struct Live(Vec<(Case, Measure)>);
+pub struct Live {
+    cases: Vec<(Case, Measure)>,
+    rounds: usize,
+}
 
 impl Live {
     /// What a frame of a case takes.
     pub fn of(&self, case: Case) -> Result<Measure, &'static str> {
-        let found = self.0.iter().find(|(known, _)| *known == case);
+        let found = self.cases.iter().find(|(known, _)| *known == case);
         found.map(|(_, ns)| *ns).ok_or("not measured")
+    }
+
+    /// Of each case.
+    pub fn rounds(&self) -> usize {
+        self.rounds
     }
 }
 
@@ -96,7 +104,8 @@ pub fn run(
     let sizes = study.setup.frame_bytes.iter().map(|&octets| (octets, Entries::Permit(streams)));
     let permitted = PERMITTED.into_iter().filter(|&p| p != streams).map(Entries::Permit);
     let contents = permitted.chain(PLACES).map(|entries| (SMALL, entries));
-    let mut live = Live::default();
+    let rounds = if quick { ROUNDS_QUICK } else { ROUNDS };
+    let mut live = Live { cases: Vec::new(), rounds };
     for (octets, entries) in sizes.chain(contents) {
         say(&format!("live: frames of {octets} bytes, {}", named(entries)));
         let cases = TIMED.map(|(timed, list)| Case { timed, list, entries, octets, streams });
@@ -104,13 +113,14 @@ pub fn run(
         let cases = cases
             .into_iter()
             .filter(|case| case.list != List::None || entries == Entries::Permit(streams));
-        live.0.extend(together(cases.collect(), study, quick, clock)?);
+        live.cases.extend(together(cases.collect(), study, rounds, clock)?);
     }
     say("live: frames of few streams");
     let few = STREAMS.into_iter().filter(|&few| few != streams).chain([streams]);
     // Those of all streams once more, in turn with the others.
-    live.0.retain(|(case, _)| *case != Case::few(streams, study));
-    live.0.extend(together(few.map(|few| Case::few(few, study)).collect(), study, quick, clock)?);
+    live.cases.retain(|(case, _)| *case != Case::few(streams, study));
+    let few = few.map(|few| Case::few(few, study)).collect();
+    live.cases.extend(together(few, study, rounds, clock)?);
     Ok(live)
 }
 
@@ -127,10 +137,9 @@ pub fn named(entries: Entries) -> String {
 fn together(
     cases: Vec<Case>,
     study: &Study,
-    quick: bool,
+    rounds: usize,
     clock: &mut dyn FnMut() -> u64,
 ) -> Result<Vec<(Case, Measure)>, String> {
-    let rounds = if quick { ROUNDS_QUICK } else { ROUNDS };
     let mut paths: Vec<_> = cases.iter().map(|case| case.path(study)).collect();
     let mut times: Vec<Vec<f64>> = cases.iter().map(|_| Vec::with_capacity(rounds)).collect();
     for round in 0..=rounds {

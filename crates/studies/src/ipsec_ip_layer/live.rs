@@ -53,6 +53,8 @@ pub struct Transfers {
     pub note: String,
     /// All of them, in any order.
     pub all: Vec<Transfer>,
+    /// The same between hosts that no node stands between.
+    pub bare: Vec<Transfer>,
     /// Cases that cannot be measured here, with the reason, such as a suite that is
     /// refused outside the laboratory.
     pub not_here: Vec<(Protection, String)>,
@@ -113,6 +115,25 @@ impl Live {
         middle(each.iter().map(|t| t.response_us).collect()).ok_or("not measured".into())
     }
 
+    /// FTP's response with a protection by that with another one, round by round.
+    pub fn ratio(&self, octets: u64, of: Protection, by: Protection) -> Result<Vec<f64>, String> {
+        let each =
+            |protection| self.of(Application::Ftp, octets, Way::of(protection, Mode::Transport));
+        Ok(by_round(&each(of)?, &each(by)?))
+    }
+
+    /// The same by hosts without any node.
+    pub fn by_bare(&self, octets: u64, of: Protection) -> Result<Vec<f64>, String> {
+        let transfers = self.transfers.as_ref().map_err(Clone::clone)?;
+        let same = |t: &&Transfer| (t.application, t.octets) == (Application::Ftp, octets);
+        let bare: Vec<&Transfer> = transfers.bare.iter().filter(same).collect();
+        if bare.is_empty() {
+            return Err("no hosts without a node".into());
+        }
+        let of = self.of(Application::Ftp, octets, Way::of(of, Mode::Transport))?;
+        Ok(by_round(&of, &bare))
+    }
+
     /// What the nodes spent on a case: the transfer in the middle of those that were
     /// attributed.
     pub fn spent(&self, application: Application, octets: u64, way: Way) -> Result<Spent, String> {
@@ -160,6 +181,15 @@ impl Live {
     }
 }
 
+/// Responses by those of the same round.
+fn by_round(of: &[&Transfer], by: &[&Transfer]) -> Vec<f64> {
+    let ratio = |one: &&Transfer| {
+        let other = by.iter().find(|other| other.repetition == one.repetition)?;
+        Some(one.response_us / other.response_us)
+    };
+    of.iter().filter_map(ratio).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,7 +212,7 @@ mod tests {
         let all =
             vec![transfer(0, 9.0, spent(4.0)), transfer(1, 5.0, None), transfer(2, 7.0, None)];
         let not_here = vec![(Protection::EspDes, "refused outside the laboratory".to_owned())];
-        let transfers = Ok(Transfers { note: "as if".into(), all, not_here });
+        let transfers = Ok(Transfers { note: "as if".into(), all, bare: Vec::new(), not_here });
         let live = Live { transfers, costs: Err("not run: no clock".into()) };
         let way = |protection| Way::of(protection, Mode::Tunnel);
         let found = live.response(Application::Ftp, 100, way(Protection::AhSha1));

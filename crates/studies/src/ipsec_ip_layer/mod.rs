@@ -26,6 +26,7 @@ pub mod scripts;
 mod sections;
 
 use cases::Protection;
+pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::{Model, Which};

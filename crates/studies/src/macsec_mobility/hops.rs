@@ -5,8 +5,8 @@ use super::model::{HOPS, Hop, Model, SURFACE_LOADS, Surface};
 use super::network::System;
 use super::published::Study;
 use ferrule_report::{
-    Axis, Column, Figure, Live as LiveNumber, Measure, Model as ModelNumber, Published, Section,
-    Series, Shape, Table,
+    Axis, Column, Figure, Fitted, Live as LiveNumber, Measure, Model as ModelNumber, Published,
+    Section, Series, Shape, Table,
 };
 
 /// Switches that figure 9 is drawn for: the print's ends, and the longest chain.
@@ -32,16 +32,19 @@ pub fn section(study: &Study, model: &Model, live: &Result<Live, String>) -> Sec
 fn per_hop(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     let measured = live.as_ref().map_err(Clone::clone).and_then(|live| {
         let why = || live.hops.as_ref().err().cloned().unwrap_or_default();
-        let (extra, spread) = live.extra_per_hop_us().ok_or_else(why)?;
-        Ok(LiveNumber::from(Measure::within(extra, extra - spread, extra + spread)))
+        let (extra, turns) = live.extra_per_hop_us().ok_or_else(why)?;
+        // An interval around nothing is no value.
+        match extra.low.zip(extra.high) {
+            Some((low, high)) if low * high > 0.0 => Ok(LiveNumber::from(extra)),
+            _ => Err(format!("undecided: {turns} turns differ by more than that")),
+        }
     });
     let extra = Column::numbers(
         "extra per hop",
         "µs",
         [Published::from(study.hop_delay.macsec_extra_us_per_hop)],
     );
-    let found =
-        Column::numbers("extra per hop", "µs", [ModelNumber::from(model.extra_per_hop_us())]);
+    let found = Column::numbers("extra per hop", "µs", [Fitted::from(model.extra_per_hop_us())]);
     Table::new("hop-delay", "Figure 2: what MACsec adds for each hop")
         .column(Column::words("", ["MACsec over plain"]))
         .column(extra.clone().decimals(3))
@@ -50,10 +53,10 @@ fn per_hop(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         .column(Column::results("extra per hop", "µs", [measured]).decimals(1))
         .note(
             "The slope through one to six switches. 0.256 µs of it are the 32 bytes on one more \
-             line, the rest two operations. Live: the slope through one to eight \
-             switches; plain and MACsec are asked in turn, and in brackets is how far what MACsec \
-             had more was apart from turn to turn: where that is more than the slope itself, \
-             this machine cannot tell.",
+             line, the rest two operations, which were fitted to this figure. Live: the slope \
+             through one to eight switches; plain and MACsec are asked in turn, each turn has a \
+             slope, and in brackets is where their median lies with 95 %. Where nothing lies \
+             within, this machine cannot tell.",
         )
 }
 

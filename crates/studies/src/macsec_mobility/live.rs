@@ -4,6 +4,8 @@ use super::bench::Point;
 use super::model::slope;
 use super::network::System;
 use super::software::Prices;
+use crate::words::repeated;
+use ferrule_report::Measure;
 
 /// Before it was.
 const NOT_MEASURED: &str = "not measured";
@@ -25,7 +27,7 @@ pub struct Live {
 
 /// A chain with so many switches between the edges: delay in microseconds, as the
 /// median of trials, the least, and the greatest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LiveHop {
     /// Switches between the edges.
     pub switches: usize,
@@ -33,22 +35,16 @@ pub struct LiveHop {
     pub plain: [f64; 3],
     /// With MACsec on every link.
     pub macsec: [f64; 3],
-    /// What MACsec had more in trials one right behind the other.
-    pub extra: [f64; 3],
+    /// What MACsec had more in trials one right behind the other, turn by turn.
+    pub extra: Vec<f64>,
 }
 
 impl LiveHop {
     /// From the trials of both systems, in turn.
     pub fn of(switches: usize, plain: &[f64], macsec: &[f64]) -> Self {
         let extra: Vec<f64> = macsec.iter().zip(plain).map(|(m, p)| m - p).collect();
-        let [plain, macsec, extra] = [plain, macsec, &extra].map(median_and_ends);
+        let [plain, macsec] = [plain, macsec].map(median_and_ends);
         Self { switches, plain, macsec, extra }
-    }
-
-    /// How far what MACsec had more was apart from trial to trial.
-    pub fn spread_us(&self) -> f64 {
-        let [_, least, greatest] = self.extra;
-        greatest - least
     }
 }
 
@@ -74,12 +70,25 @@ impl Live {
         self.loads.iter().find(|(of, _)| *of == system).map_or(&[], |(_, points)| points)
     }
 
-    /// MACsec's extra delay for each further switch, and how far trials were apart.
-    pub fn extra_per_hop_us(&self) -> Option<(f64, f64)> {
+    /// MACsec's extra delay for each further switch with its interval, and in how many
+    /// turns it was measured: each has a slope of its own.
+    pub fn extra_per_hop_us(&self) -> Option<(Measure, usize)> {
         let hops = self.hops.as_ref().ok().filter(|hops| hops.len() > 1)?;
-        let points = hops.iter().map(|h| (h.switches as f64, h.extra[0]));
-        let spread = hops.iter().map(LiveHop::spread_us).fold(0.0, f64::max);
-        Some((slope(&points.collect::<Vec<_>>()), spread))
+        let turns = hops.iter().map(|hop| hop.extra.len()).min()?;
+        let slope_of = |turn: usize| {
+            let points = hops.iter().map(|hop| (hop.switches as f64, hop.extra[turn]));
+            slope(&points.collect::<Vec<_>>())
+        };
+        Some(repeated(&(0..turns).map(slope_of).collect::<Vec<_>>()))
+    }
+
+    /// The first load that both were offered, and how many times the delay of IPsec is.
+    pub fn ipsec_to_macsec(&self) -> Option<(f64, f64)> {
+        let macsec = self.loads_of(System::Macsec);
+        self.loads_of(System::Ipsec).iter().find_map(|ipsec| {
+            let same = macsec.iter().find(|other| other.load_mbps == ipsec.load_mbps)?;
+            Some((ipsec.load_mbps, ipsec.mean_us / same.mean_us))
+        })
     }
 
     /// Octets on the link from P to PE2, and on the link before it.

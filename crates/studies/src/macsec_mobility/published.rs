@@ -108,7 +108,12 @@ pub struct HandoffResult {
 impl Study {
     /// The file, which is a part of the program.
     pub fn read() -> Self {
-        toml::from_str(TEXT).expect("the study's file is as its test has it")
+        Self::parse(TEXT)
+    }
+
+    /// Another file: tests plant errors.
+    pub fn parse(text: &str) -> Self {
+        toml::from_str(text).expect("the study's file is as its test has it")
     }
 
     /// One of tables 1 to 3.

@@ -23,6 +23,7 @@ mod sections;
 pub mod token;
 pub mod voip;
 
+pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::Model;

@@ -119,7 +119,12 @@ pub struct EmptyTime {
 impl Study {
     /// The file, which is a part of the program.
     pub fn read() -> Self {
-        toml::from_str(TEXT).expect("the study's file is as its test has it")
+        Self::parse(TEXT)
+    }
+
+    /// Another file: tests plant errors.
+    pub fn parse(text: &str) -> Self {
+        toml::from_str(text).expect("the study's file is as its test has it")
     }
 
     /// Table 1 at a size.

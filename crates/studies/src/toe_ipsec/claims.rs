@@ -1,183 +1,171 @@
 //! A verdict on every claim.
 
-use super::bench::Way;
-use super::live::Live;
-use super::model::{FIXED, Model, SIZES};
+use super::bench::{Point, Way};
+use super::live::{Live, Turns};
+use super::model::{FIXED, FULL, Model, OCTETS, SIZES, paced_pps};
 use super::network::System;
 use super::published::Study;
-use ferrule_report::{Claim, Kind, Verdict};
+use crate::words::{self, ends, ratios, repeated, why_not};
+use ferrule_report::{Claim, Condition, Evidence, Kind};
 
-/// What is printed as "about" so many times is within this of it.
-const ABOUT_PERCENT: f64 = 25.0;
-/// A share that is lower by less has not fallen.
-const FLAT: f64 = 0.01;
-/// The same on a machine that has other things to do.
-const BUSY: f64 = 0.1;
+/// What is judged.
+struct Given<'a> {
+    study: &'a Study,
+    model: &'a Model,
+    live: &'a Result<Live, String>,
+}
 
-/// All of the study's claims, in its order, and what one expects of today's machines.
+/// All of the study's claims, in its order.
 pub fn judge(study: &Study, model: &Model, live: &Result<Live, String>) -> Vec<Claim> {
-    let each = study.claim.iter().map(|claim| {
-        let judged = Claim::new(&claim.id, &claim.text);
-        let (judged, of): (_, fn(&Live) -> Measured) = match claim.id.as_str() {
-            "inline-wins" => (inline_wins(judged, study, model), live_wins),
-            "size-hurts-look-aside" => (size_hurts(judged, model), live_hurts),
-            _ => (inline_flat(judged, model), live_flat),
+    let given = Given { study, model, live };
+    let each = study.claim.iter().map(|said| match said.id.as_str() {
+        "inline-wins" => given.inline_wins(said),
+        "size-hurts-look-aside" => given.size_hurts(said),
+        _ => given.inline_flat(said),
+    });
+    each.collect()
+}
+
+/// Systems that inline is compared with.
+const OTHERS: [System; 2] = [System::Software, System::LookAside];
+
+fn metric(system: System) -> String {
+    format!("throughput of inline, by {}", system.key())
+}
+
+impl Given<'_> {
+    /// The first system's shares in turn, and those of packets in clear.
+    fn turns(&self, system: Option<System>, octets: usize) -> Result<&Turns, String> {
+        let live = self.live.as_ref().map_err(|_| why_not(self.live))?;
+        live.turns_of(system, octets)
+    }
+
+    fn inline_wins(&self, said: &words::Claim) -> Claim {
+        let mut claim = said.open();
+        let judge = |system: System, share: &dyn Fn(System) -> f64| {
+            let times = share(System::Inline) / share(system);
+            let asked = said.asked(system.key());
+            Evidence::computed(metric(system), times, asked).unit("times").against(system.key())
         };
-        match live.as_ref().map_err(Clone::clone).and_then(of) {
-            Ok((verdict, evidence)) => judged.judged(Kind::Live, verdict, evidence),
-            Err(why) => {
-                let why = why.strip_prefix("not run: ").unwrap_or(&why).to_owned();
-                judged.judged(Kind::Live, Verdict::NotRun, why)
+        for system in OTHERS {
+            let printed = judge(system, &|system| self.study.result_of(system).throughput_share);
+            claim = claim.judged(Kind::Published, printed, "table 2");
+        }
+        for way in Way::ALL {
+            // Sending, the others' shares were fitted to table 2.
+            let kind = if way == Way::Out { Kind::Fitted } else { Kind::Model };
+            for system in OTHERS {
+                let found = judge(system, &|system| self.model.share(system, way));
+                claim = claim.judged(kind, found, way.name());
             }
         }
-    });
-    let expected =
-        study.expectation.iter().map(|note| crossover(Claim::new("crossover", &note.text), live));
-    each.chain(expected).collect()
-}
-
-/// "About" so many times.
-fn about(times: f64, said: f64) -> bool {
-    (times / said - 1.0).abs() * 100.0 <= ABOUT_PERCENT
-}
-
-fn inline_wins(claim: Claim, study: &Study, model: &Model) -> Claim {
-    let judge = |share: &dyn Fn(System) -> f64| {
-        let inline = share(System::Inline);
-        let times = [System::Software, System::LookAside].map(|system| inline / share(system));
-        let evidence = format!("{:.1} times software, {:.2} times look-aside", times[0], times[1]);
-        (Verdict::of(about(times[0], 8.0) && about(times[1], 2.0)), evidence)
-    };
-    let (verdict, evidence) = judge(&|system| study.result_of(system).throughput_share);
-    let claim = claim.judged(Kind::Published, verdict, format!("table 2: {evidence}"));
-    let mut claim = claim;
-    for way in Way::ALL {
-        let (verdict, evidence) = judge(&|system| model.share(system, way));
-        claim = claim.judged(Kind::Model, verdict, format!("{}: {evidence}", way.name()));
-    }
-    claim
-}
-
-fn shares(model: &Model, system: System, way: Way) -> Vec<f64> {
-    let curve = model.curve(system, way);
-    curve.map(|c| c.sizes.iter().map(|point| point.share).collect()).unwrap_or_default()
-}
-
-fn size_hurts(claim: Claim, model: &Model) -> Claim {
-    let found = shares(model, System::LookAside, Way::Out);
-    let (first, last) = (found.first(), found.last());
-    let (first, last) = (first.copied().unwrap_or(f64::NAN), last.copied().unwrap_or(f64::NAN));
-    let evidence = format!(
-        "at {FIXED} Mbit/s {:.0} % of frames of {} bytes and {:.0} % of {} bytes arrive: what a \
-         crossing costs beside its bytes weighs on small packets, and bus and line grow alike",
-        100.0 * first,
-        SIZES[0],
-        100.0 * last,
-        SIZES[SIZES.len() - 1]
-    );
-    claim.judged(Kind::Model, Verdict::of(last < first - FLAT), evidence)
-}
-
-fn inline_flat(claim: Claim, model: &Model) -> Claim {
-    let all = Way::ALL.into_iter().flat_map(|way| shares(model, System::Inline, way));
-    let least = all.fold(1.0, f64::min);
-    let evidence = format!(
-        "at {FIXED} Mbit/s at least {:.1} % arrive at every size, both ways",
-        100.0 * least
-    );
-    claim.judged(Kind::Model, Verdict::of(least > 1.0 - FLAT), evidence)
-}
-
-/// What the machine at hand says, or why it says nothing.
-type Measured = Result<(Verdict, String), String>;
-
-/// What arrives at the highest speed that the tester could offer to all.
-fn live_wins(live: &Live) -> Measured {
-    let share = |system| -> Result<f64, String> {
-        let loads = &live.sweep(Some(system), Way::Out)?.speeds;
-        let fastest = loads.iter().max_by(|a, b| a.offered_mbps.total_cmp(&b.offered_mbps));
-        let load = fastest.filter(|load| load.was_offered()).ok_or("the tester was too slow")?;
-        Ok(load.share())
-    };
-    let inline = share(System::Inline)?;
-    let (software, look_aside) = (share(System::Software)?, share(System::LookAside)?);
-    let times = [inline / software, inline / look_aside];
-    let evidence = format!(
-        "sending, {:.1} times software, {:.2} times look-aside: a card and a chip made of this \
-         machine's own cores",
-        times[0], times[1]
-    );
-    Ok((Verdict::of(about(times[0], 8.0) && about(times[1], 2.0)), evidence))
-}
-
-/// What arrives by size, smallest first, out of what arrives where nothing is sealed.
-fn against_clear(live: &Live, system: System) -> Result<Vec<(usize, f64)>, String> {
-    let clear = &live.sweep(None, Way::Out)?.sizes;
-    let sealed = &live.sweep(Some(system), Way::Out)?.sizes;
-    let mut ratios = Vec::new();
-    for load in sealed.iter().filter(|load| load.was_offered()) {
-        let same = clear.iter().find(|c| c.octets == load.octets && c.was_offered());
-        ratios.extend(same.map(|clear| (load.octets, load.share() / clear.share())));
-    }
-    ratios.sort_by_key(|(octets, _)| *octets);
-    if ratios.len() > 1 { Ok(ratios) } else { Err("the tester was too slow".into()) }
-}
-
-fn live_hurts(live: &Live) -> Measured {
-    let ratios = against_clear(live, System::LookAside)?;
-    let (first, last) = (ratios[0], ratios[ratios.len() - 1]);
-    let evidence = format!(
-        "of what arrives where nothing is sealed, {:.0} % of frames of {} bytes and {:.0} % of {} \
-         bytes",
-        100.0 * first.1,
-        first.0,
-        100.0 * last.1,
-        last.0
-    );
-    Ok((Verdict::of(last.1 < first.1 - BUSY), evidence))
-}
-
-fn live_flat(live: &Live) -> Measured {
-    let ratios = against_clear(live, System::Inline)?;
-    let (first, last) = (ratios[0], ratios[ratios.len() - 1]);
-    let least = ratios.iter().map(|(_, ratio)| *ratio).fold(f64::MAX, f64::min);
-    let evidence = format!(
-        "from {} to {} bytes at least {:.0} % of what arrives where nothing is sealed; this card \
-         is no hardware, but a part of the node's own thread",
-        first.0,
-        last.0,
-        100.0 * least
-    );
-    Ok((Verdict::of(least > 1.0 - BUSY), evidence))
-}
-
-/// It holds if software is ahead somewhere.
-fn crossover(claim: Claim, live: &Result<Live, String>) -> Claim {
-    let live = match live {
-        Ok(live) => live,
-        Err(why) => {
-            let why = why.strip_prefix("not run: ").unwrap_or(why);
-            return claim.judged(Kind::Live, Verdict::NotRun, why);
-        }
-    };
-    let each = live.engines.iter().flat_map(|engines| {
-        engines.batches().into_iter().map(move |batch| {
-            let at = |of| match engines.crossover(batch, of) {
-                Some(octets) => format!("from {octets} bytes on"),
-                None => "never".into(),
+        for system in OTHERS {
+            claim = match self.live_times(said, system) {
+                Ok(evidence) => claim.judged(
+                    Kind::Live,
+                    evidence,
+                    "sending; card and chip are this machine's own cores",
+                ),
+                Err(why) => claim.not_run(Kind::Live, why),
             };
-            format!(
-                "{}, batches of {batch}: look-aside ahead in host time {}, in throughput {}, in \
-                 latency {}",
-                engines.suite,
-                at(|cost| cost.host_ns),
-                at(|cost| -cost.mpps),
-                at(|cost| cost.latency_us)
-            )
-        })
-    });
-    let mut points = live.engines.iter().flat_map(|engines| &engines.points);
-    let ahead = points.any(|p| p.software.host_ns < p.look_aside.host_ns);
-    let evidence = each.collect::<Vec<_>>().join("; ");
-    claim.judged(Kind::Live, Verdict::of(ahead), evidence)
+        }
+        claim
+    }
+
+    /// At full speed, in turn.
+    fn live_times(&self, said: &words::Claim, system: System) -> Result<Evidence, String> {
+        let of = |system| self.turns(system, OCTETS);
+        let (inline, other) = (of(Some(System::Inline))?, of(Some(system))?);
+        let clear = repeated(&of(None)?.shares).0.value;
+        let times: Vec<f64> = inline.shares.iter().zip(&other.shares).map(|(i, o)| i / o).collect();
+        let asked = said.asked(system.key());
+        let evidence = Evidence::repeated(metric(system), repeated(&times), asked).unit("times");
+        Ok(evidence.against(system.key()).on([Condition::carried(100.0 * clear)]))
+    }
+
+    fn size_hurts(&self, said: &words::Claim) -> Claim {
+        let (first, last) = (SIZES[0], SIZES[SIZES.len() - 1]);
+        let mut claim = said.open();
+        for system in [System::LookAside, System::Software] {
+            let Some(curve) = self.model.curve(system, Way::Out) else { continue };
+            let change = |points: &[Point]| {
+                let share = |point: Option<&Point>| point.map_or(f64::NAN, |p| 100.0 * p.share);
+                share(points.last()) - share(points.first())
+            };
+            let metric = format!("{}, change from {first} to {last} bytes", system.key());
+            let evidence = Evidence::computed(metric, change(&curve.paced), said.asked(""));
+            let note = format!(
+                "at {:.0} frames a second, the delay between packets that the study set; at {FIXED} \
+                 Mbit/s whatever the size the change is {:+.1} points",
+                paced_pps(),
+                change(&curve.sizes)
+            );
+            claim = claim.judged(Kind::Model, evidence.unit("points"), note);
+        }
+        for system in [System::LookAside, System::Software] {
+            claim = match self.live_change(said, system, [first, last]) {
+                Ok(evidence) => claim.judged(Kind::Live, evidence, "at the same frames a second"),
+                Err(why) => claim.not_run(Kind::Live, why),
+            };
+        }
+        claim
+    }
+
+    fn live_change(
+        &self,
+        said: &words::Claim,
+        system: System,
+        sizes: [usize; 2],
+    ) -> Result<Evidence, String> {
+        let of = |octets| -> Result<Vec<f64>, String> {
+            let (sealed, clear) = (self.turns(Some(system), octets)?, self.turns(None, octets)?);
+            Ok(sealed.shares.iter().zip(&clear.shares).map(|(s, c)| 100.0 * s / c).collect())
+        };
+        let [small, large] = [of(sizes[0])?, of(sizes[1])?];
+        let change: Vec<f64> = large.iter().zip(&small).map(|(l, s)| l - s).collect();
+        let carried = sizes.map(|octets| {
+            let clear = self.turns(None, octets).map(|turns| repeated(&turns.shares).0.value);
+            Condition::carried(100.0 * clear.unwrap_or(f64::NAN))
+        });
+        let metric = format!("{}, change from {} to {} bytes", system.key(), sizes[0], sizes[1]);
+        let evidence = Evidence::repeated(metric, repeated(&change), said.asked(""));
+        Ok(evidence.unit("points").against("packets in clear").on(carried))
+    }
+
+    fn inline_flat(&self, said: &words::Claim) -> Claim {
+        let mut claim = said.open();
+        let of = |points: fn(&super::model::Curve) -> &[Point]| {
+            let curves =
+                Way::ALL.into_iter().filter_map(|way| self.model.curve(System::Inline, way));
+            let shares = curves.flat_map(|c| points(c).iter().map(|p| 100.0 * p.share));
+            ends(&shares.collect::<Vec<_>>())
+        };
+        for (by, found) in [
+            (format!("by size at {FIXED} Mbit/s"), of(|curve| &curve.sizes)),
+            (format!("by size at {:.0} frames a second", paced_pps()), of(|curve| &curve.paced)),
+            (format!("by speed up to {FULL} Mbit/s"), of(|curve| &curve.speeds)),
+        ] {
+            let evidence =
+                Evidence::computed(format!("inline carries, {by}"), found, said.asked(""));
+            claim =
+                claim.judged(Kind::Model, evidence.unit("%").against("what is sent"), "both ways");
+        }
+        for octets in [SIZES[0], OCTETS, SIZES[SIZES.len() - 1]] {
+            let both = self
+                .turns(Some(System::Inline), octets)
+                .and_then(|inline| Ok((inline, self.turns(None, octets)?)));
+            claim = match both {
+                Ok((inline, clear)) => {
+                    let metric =
+                        format!("inline carries of {octets} bytes at {:.0} Mbit/s", inline.mbps);
+                    let pair = (inline.shares.as_slice(), clear.shares.as_slice());
+                    let evidence = ratios(metric, pair, said.asked(""));
+                    let note = "this card is no hardware, but a part of the node's own thread";
+                    claim.judged(Kind::Live, evidence.against("packets in clear"), note)
+                }
+                Err(why) => claim.not_run(Kind::Live, why),
+            };
+        }
+        claim
+    }
 }

@@ -87,6 +87,20 @@ pub struct Sweep {
     pub sizes: Vec<Load>,
 }
 
+/// One load that verdicts stand on: shares that arrived, turn by turn, the systems one
+/// after the other in each.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    /// The system; nothing: packets go in clear.
+    pub system: Option<System>,
+    /// Octets of a frame, with FCS.
+    pub octets: usize,
+    /// In Mbit/s of the line.
+    pub mbps: f64,
+    /// Of what was sent; all turns in which the tester sent what it should.
+    pub shares: Vec<f64>,
+}
+
 /// Measured on the machine at hand.
 #[derive(Clone, Debug)]
 pub struct Live {
@@ -98,9 +112,18 @@ pub struct Live {
     pub engines: Vec<Engines>,
     /// The systems as nodes, or why they were not measured.
     pub nodes: Result<Vec<Sweep>, String>,
+    /// Loads of them again and again, or why not.
+    pub turns: Result<Vec<Turns>, String>,
 }
 
 impl Live {
+    /// A load of a system, again and again.
+    pub fn turns_of(&self, system: Option<System>, octets: usize) -> Result<&Turns, String> {
+        let turns = self.turns.as_ref().map_err(Clone::clone)?;
+        let found = turns.iter().find(|turns| (turns.system, turns.octets) == (system, octets));
+        found.ok_or_else(|| "not measured".into())
+    }
+
     /// A system's sweep.
     pub fn sweep(&self, system: Option<System>, way: Way) -> Result<&Sweep, String> {
         let nodes = self.nodes.as_ref().map_err(Clone::clone)?;

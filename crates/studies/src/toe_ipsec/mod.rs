@@ -22,6 +22,7 @@ pub mod network;
 pub mod published;
 mod sections;
 
+pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::Model;
@@ -56,7 +57,7 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
         sections::streams(model),
         sections::bus(&study),
         sections::machine(live),
-        sections::today(live),
+        sections::today(&study, live),
         Section::new("Errata")
             .text(
                 "Where the print contradicts itself or arithmetic. Each is shown by calculating \
@@ -72,8 +73,9 @@ fn answer(model: &Model) -> String {
     let share = |system| 100.0 * model.share(system, bench::Way::Out);
     format!(
         "At {} Mbit/s of {}-byte frames software carries {:.0} %, look-aside {:.0} % and inline \
-         {:.0} % of what is sent: five times and a quarter more, not eight and two times; a \
-         pipelined bus alone would not limit look-aside at any size.",
+         {:.0} % of what is sent, as table 2 has it and as two of them were fitted: five times and \
+         a quarter more, not eight and two times; a pipelined bus alone would not limit \
+         look-aside at any size.",
         model::FULL,
         model::OCTETS,
         share(System::Software),

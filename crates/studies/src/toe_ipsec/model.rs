@@ -14,6 +14,22 @@ pub const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1280];
 /// The speed of the sweep over size: one at which even the smallest packets, sealed,
 /// fit on the line.
 pub const FIXED: f64 = 500.0;
+/// Frames a second of the sweep over size as the study made it, by the delay between
+/// packets: the largest at this rate are [`FULL`].
+pub fn paced_pps() -> f64 {
+    FULL * 1e6 / on_line_bits(SIZES[SIZES.len() - 1])
+}
+
+/// The load of frames of a size at that rate, in Mbit/s of the line.
+pub fn paced_mbps(octets: usize) -> f64 {
+    paced_pps() * on_line_bits(octets) / 1e6
+}
+
+/// Bits of a frame with preamble and gap.
+fn on_line_bits(octets: usize) -> f64 {
+    8.0 * (octets + 20) as f64
+}
+
 /// Frames of each load: many more than wait in a device.
 const FRAMES: u64 = 3000;
 const FRAMES_QUICK: u64 = 800;
@@ -29,6 +45,8 @@ pub struct Curve {
     pub speeds: Vec<Point>,
     /// At [`FIXED`], by size.
     pub sizes: Vec<Point>,
+    /// At so many frames a second, by size.
+    pub paced: Vec<Point>,
     /// A TCP stream, in Mbit/s.
     pub tcp_mbps: f64,
 }
@@ -67,6 +85,7 @@ pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Model {
                 way,
                 speeds: SPEEDS.into_iter().map(|mbps| at(OCTETS, mbps)).collect(),
                 sizes: SIZES.into_iter().map(|octets| at(octets, FIXED)).collect(),
+                paced: SIZES.into_iter().map(|octets| at(octets, paced_mbps(octets))).collect(),
                 tcp_mbps: stream(system, device.clone(), way),
             });
         }

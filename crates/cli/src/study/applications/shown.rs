@@ -16,13 +16,15 @@ const LARGE: usize = 1_000_000;
 /// What was seen, in the study's words.
 pub fn transfers(seen: &[Seen]) -> Transfers {
     let mut counts = HashMap::new();
+    let mut bare = Vec::new();
     let all = seen.iter().filter_map(|one| {
         let lane = LANES[one.lane];
-        let protection = lane.protection.filter(|_| lane.is_compared())?;
+        let is_shown = lane.is_compared() || lane == BARE;
+        let protection = Some(lane.protection.unwrap_or(Protection::None)).filter(|_| is_shown)?;
         let count = counts.entry((one.lane, one.app, one.octets)).or_insert(0);
         let repetition = *count;
         *count += 1;
-        Some(Transfer {
+        let transfer = Transfer {
             application: one.app,
             octets: one.octets as u64,
             protection,
@@ -30,11 +32,15 @@ pub fn transfers(seen: &[Seen]) -> Transfers {
             repetition,
             response_us: one.seconds * 1e6,
             spent: one.spent.map(spent),
-        })
+        };
+        if lane == BARE {
+            bare.push(transfer);
+        }
+        (lane != BARE).then_some(transfer)
     });
-    let all = all.collect();
+    let all: Vec<Transfer> = all.collect();
     let not_here = [Protection::AhMd5, Protection::EspDes].map(|which| (which, REFUSED.to_owned()));
-    Transfers { note: note(seen), all, not_here: not_here.to_vec() }
+    Transfers { note: note(seen), all, bare, not_here: not_here.to_vec() }
 }
 
 fn spent(spent: node_times::Spent) -> Spent {

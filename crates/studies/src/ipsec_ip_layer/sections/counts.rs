@@ -1,6 +1,6 @@
 //! Operation counts of section 4.3.
 
-use super::super::cost::{self, Operations, SEGMENT, ah_octets, esp_octets, frames};
+use super::super::cost::{Operations, SEGMENT, ah_octets, esp_octets, frames};
 use super::super::published::Study;
 use ferrule_report::{Axis, Column, Derived, Figure, Section, Series, Shape, Table};
 
@@ -22,11 +22,10 @@ pub fn counts(study: &Study) -> Section {
         .column(Column::numbers("frames, ESP", "", of(&|n| frames(esp_octets(n)) as f64)))
         .note(format!(
             "Table look-ups and XORs of 32 bits, each counted once, transport mode. For each bit DES \
-             costs {:.2} times MD5; the printed formulas, whose units differ, give {:.2}. An HMAC has \
+             costs {:.2} times MD5, which follows from the print and does not stand in it. An HMAC has \
              three blocks that a packet of any size pays for, so hash and cipher cross at {} bytes of \
              data, within one packet.",
             counts.ratio(),
-            cost::printed_ratio(),
             counts.crossover().map_or("no".into(), |at| at.to_string())
         ));
     let line = |name: &str, f: &dyn Fn(usize) -> f64| {

@@ -4,12 +4,12 @@ use super::super::cases::{Application, Mode, Protection, Way};
 use super::super::fit::{FREE, Target};
 use super::super::live::Live;
 use super::super::machine::{Costs, Machine};
-use super::super::model::Model;
+use super::super::model::{Model, Which};
 use super::super::published::Study;
 use super::bytes;
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Live as LiveNumber, Model as ModelNumber, Published, Section,
-    Series, Shape, Table,
+    Axis, Column, Derived, Figure, Fitted, Live as LiveNumber, Model as ModelNumber, Published,
+    Section, Series, Shape, Table,
 };
 
 /// Clocks in a nanosecond.
@@ -35,11 +35,10 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
         "× no IPsec",
         lines.iter().map(|line| Published::from(line.target.printed)),
     );
-    let found = |head: &str, of: fn(&super::super::model::Slowdown) -> f64| {
-        let each = lines.iter().map(move |line| ModelNumber::from(of(line)));
-        Column::numbers(head, "× no IPsec", each).decimals(2)
-    };
-    let fitted = found("fitted", |line| line.fitted);
+    let plausible = lines.iter().map(|line| ModelNumber::from(line.plausible));
+    let plausible = Column::numbers("plausible", "× no IPsec", plausible).decimals(2);
+    let fitted = lines.iter().map(|line| Fitted::from(line.fitted));
+    let fitted = Column::numbers("fitted", "× no IPsec", fitted).decimals(2);
     let measured = lines.iter().map(|line| live_slowdown(live, &line.target).map(LiveNumber::from));
     let table = Table::new("slowdown", "Section 6: how many times longer a transfer takes")
         .column(Column::words(
@@ -49,7 +48,7 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
         .column(Column::words("transfer", lines.iter().map(|line| bytes(line.target.octets))))
         .column(Column::words("", lines.iter().map(|line| line.target.protection.name())))
         .column(printed.clone())
-        .column(found("plausible", |line| line.plausible))
+        .column(plausible)
         .column(fitted.clone())
         .column(Column::deviation("fitted, off by", &fitted, &printed))
         .column(Column::results("slowdown", "× no IPsec", measured).decimals(2))
@@ -76,17 +75,25 @@ fn curve(study: &Study, model: &Model, live: &Live) -> Figure {
     for (protection, which) in both {
         let name = protection.name();
         let points = study.of(ftp.name()).filter_map(|(line, ah, esp)| {
-            Some((line.octets()?, Published::from([ah, esp][which])))
+            // "Above 56 Kbyte" is a range: there is no point to draw.
+            let is_point = line.bytes_above.is_none();
+            is_point.then_some((line.octets()?, Published::from([ah, esp][which])))
         });
         series.push(Series::new(name, Shape::Points, points));
         let way = Way::of(protection, Mode::Transport);
-        for machine in super::super::model::Which::ALL {
-            let points = model.sizes.iter().map(|&octets| {
-                let slowdown = model.slowdown(machine, ftp, octets, way);
-                (octets as f64, ModelNumber::from(slowdown))
-            });
-            let label = format!("{name}, {}", machine.name());
-            series.push(Series::new(name, Shape::Line, points).named(label));
+        for machine in Which::ALL {
+            let points = model.sizes.iter();
+            let points =
+                points.map(|&octets| (octets as f64, model.slowdown(machine, ftp, octets, way)));
+            let drawn = match machine {
+                Which::Plausible => {
+                    Series::new(name, Shape::Line, points.map(|(x, y)| (x, ModelNumber::from(y))))
+                }
+                Which::Fitted => {
+                    Series::new(name, Shape::Line, points.map(|(x, y)| (x, Fitted::from(y))))
+                }
+            };
+            series.push(drawn.named(format!("{name}, {}", machine.name())));
         }
     }
     let way = |protection| Way::of(protection, Mode::Transport);

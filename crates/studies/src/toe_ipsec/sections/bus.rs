@@ -2,7 +2,7 @@
 
 use super::super::bus::Bus;
 use super::super::published::Study;
-use ferrule_report::{Column, Derived, Published, Section, Table};
+use ferrule_report::{Asserted, Column, Derived, Section, Table};
 
 /// Section IV.3.
 pub fn bus(study: &Study) -> Section {
@@ -12,8 +12,8 @@ pub fn bus(study: &Study) -> Section {
     let of = |f: &dyn Fn(f64) -> f64| sizes.map(|octets| Derived::from(f(octets)));
     let told = |value: f64| {
         sizes.map(|octets| match octets == printed.packet_bytes {
-            true => Ok(Published::from(value)),
-            false => Err("not printed"),
+            true => Ok(Asserted::from(value)),
+            false => Err("not said"),
         })
     };
     let line = Bus::line_us;

@@ -1,15 +1,15 @@
 //! Throughput over sending speed and packet size.
 
-use super::super::bench::Way;
+use super::super::bench::{Point, Way};
 use super::super::live::{Live, Load};
-use super::super::model::{FIXED, FULL, Model, OCTETS, SIZES};
+use super::super::model::{Curve, FIXED, FULL, Model, OCTETS, SIZES, paced_pps};
 use super::super::network::System;
 use super::super::published::Study;
 use super::{carried, keyed, measured, rows};
 use ferrule_lab::Profile;
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Live as LiveNumber, Model as ModelNumber, Published, Section,
-    Series, Shape, Table,
+    Axis, Column, Derived, Figure, Fitted, Live as LiveNumber, Model as ModelNumber, Published,
+    Section, Series, Shape, Table,
 };
 
 /// The load at the highest speed.
@@ -24,17 +24,28 @@ pub fn speeds(study: &Study, model: &Model, live: &Result<Live, String>) -> Sect
         Way::In => Err("not measured"),
     });
     let printed = Column::results("throughput", "%", printed);
-    let share = rows().into_iter().map(|(system, way)| 100.0 * model.share(system, way));
-    let found = Column::numbers("throughput", "%", share.map(ModelNumber::from)).decimals(1);
+    // Two systems' devices were fitted to what they send.
+    let is_fitted = |system: System, way| system != System::Inline && way == Way::Out;
+    let share = |system, way| 100.0 * model.share(system, way);
+    let fitted = rows().into_iter().map(|(system, way)| match is_fitted(system, way) {
+        true => Ok(Fitted::from(share(system, way))),
+        false => Err("not fitted"),
+    });
+    let fitted = Column::results("throughput", "%", fitted).decimals(1);
+    let found = rows().into_iter().map(|(system, way)| match is_fitted(system, way) {
+        false => Ok(ModelNumber::from(share(system, way))),
+        true => Err("fitted"),
+    });
+    let found = Column::results("throughput", "%", found).decimals(1);
     let lived = rows().into_iter().map(|(system, way)| {
         let load = super::found(live, (Some(system), way), |sweep| fastest(&sweep.speeds))?;
         Ok::<_, String>(LiveNumber::from(100.0 * load.share()))
     });
     let lived = Column::results("throughput", "%", lived);
     let table = keyed(Table::new("throughput", "Table 2: throughput at the highest sending speed"))
-        .column(printed.clone())
-        .column(found.clone())
-        .column(Column::deviation("off by", &found, &printed))
+        .column(printed)
+        .column(fitted)
+        .column(found)
         .column(lived.decimals(1))
         .note(format!(
             "Of {FULL} Mbit/s in frames of {OCTETS} bytes, which is what the study's offload \
@@ -47,12 +58,6 @@ pub fn speeds(study: &Study, model: &Model, live: &Result<Live, String>) -> Sect
         let points = curve.speeds.iter();
         let points = points.map(|p| (p.offered_mbps, ModelNumber::from(carried(p))));
         series.push(Series::new(system.key(), Shape::Line, points));
-        let share = study.result_of(system).throughput_share;
-        series.push(Series::new(
-            system.key(),
-            Shape::Points,
-            [(FULL, Published::from(share * FULL))],
-        ));
         let at = |load: &Load| (load.offered_mbps, load.share() * load.offered_mbps);
         series.extend(measured(live, system, |sweep| &sweep.speeds, at));
     }
@@ -61,7 +66,10 @@ pub fn speeds(study: &Study, model: &Model, live: &Result<Live, String>) -> Sect
         Axis::new("throughput", "Mbit/s").from_zero(),
     ];
     let figure = Figure::xy("figure-6", "Figure 6: throughput by sending speed", axes, series)
-        .caption("Sending. The study plots this figure and prints the shares of table 2 alone.");
+        .caption(
+            "Sending. The study plots this figure and prints the shares of table 2 alone, without \
+             the speed that they belong to: no point of it can be drawn.",
+        );
     Section::new("Throughput by sending speed").table(table).figure(figure).table(profiles())
 }
 
@@ -90,35 +98,54 @@ fn profiles() -> Table {
         .column(Column::numbers("left out", "%", with(|d| d.fit.leave_one_out_percent)).decimals(1))
         .note(
             "Each is fitted to a throughput of table 2. The other value is the overhead that \
-             table 2 prints beside it (760 % for crypto, up to 100 % for processing): left out, \
-             predicted, and far off, since 8 and 2 times are not what was measured.",
+             table 2 has beside it (760 % for crypto, cited; up to 100 % for processing, estimated): \
+             left out, predicted, and far off, since 8 and 2 times are not what was measured.",
         )
 }
 
 /// Figure 7.
 pub fn sizes(model: &Model) -> Section {
-    let mut table = keyed(Table::new("sizes", "Figure 7: share that arrives, by size of frame"));
+    let paced = format!("at {:.0} frames a second", paced_pps());
+    let fixed = format!("at {FIXED} Mbit/s of the line");
+    Section::new("Throughput by packet size")
+        .text(format!(
+            "Frames of one size {paced}, as the study did, which set the delay between packets; \
+             beside it {fixed}, whatever the size."
+        ))
+        .table(by_size(model, ("sizes", &paced), |curve| &curve.paced).note(
+            "The study plots this figure and prints no numbers. At one rate of packets larger ones \
+             are more bits a second, and software and look-aside fall behind.",
+        ))
+        .figure(shares(model, ("figure-7", &paced), |curve| &curve.paced))
+        .table(by_size(model, ("sizes-fixed", &fixed), |curve| &curve.sizes).note(
+            "With a cost for each crossing beside its bytes it is small packets that suffer: at one \
+             rate of bits, that look-aside falls behind as packets grow cannot come from the bus.",
+        ))
+        .figure(shares(model, ("figure-7-fixed", &fixed), |curve| &curve.sizes))
+}
+
+/// A sweep over sizes in numbers.
+fn by_size(model: &Model, (id, how): (&str, &str), of: fn(&Curve) -> &[Point]) -> Table {
+    let title = format!("Figure 7: share that arrives, by size of frame, {how}");
+    let mut table = keyed(Table::new(id, title));
     for (at, octets) in SIZES.into_iter().enumerate() {
         let shares = rows().into_iter().map(|(system, way)| {
-            let point = model.curve(system, way).and_then(|curve| curve.sizes.get(at));
+            let point = model.curve(system, way).and_then(|curve| of(curve).get(at));
             ModelNumber::from(100.0 * point.map_or(f64::NAN, |point| point.share))
         });
         table = table.column(Column::numbers(format!("{octets} B"), "%", shares).decimals(1));
     }
-    let table = table.note(
-        "The study plots this figure and prints no numbers. With a cost for each crossing beside \
-         its bytes it is small packets that suffer: that look-aside falls behind as packets grow \
-         cannot come from the bus.",
-    );
+    table
+}
+
+/// The same as a figure.
+fn shares(model: &Model, (id, how): (&str, &str), of: fn(&Curve) -> &[Point]) -> Figure {
     let series = System::ALL.into_iter().filter_map(|system| {
-        let points = model.curve(system, Way::Out)?.sizes.iter();
+        let points = of(model.curve(system, Way::Out)?).iter();
         let points = points.map(|p| (p.octets as f64, ModelNumber::from(100.0 * p.share)));
         Some(Series::new(system.key(), Shape::Line, points))
     });
     let axes = [Axis::new("frame", "bytes").log(), Axis::new("arrives", "%").from_zero()];
-    let title = "Figure 7: share that arrives by size of frame";
-    Section::new("Throughput by packet size")
-        .text(format!("Frames of one size at {FIXED} Mbit/s of the line."))
-        .table(table)
-        .figure(Figure::xy("figure-7", title, axes, series.collect()).caption("Sending."))
+    let title = format!("Figure 7: share that arrives by size of frame, {how}");
+    Figure::xy(id, title, axes, series.collect()).caption("Sending.")
 }

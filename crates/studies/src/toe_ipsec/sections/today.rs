@@ -1,11 +1,15 @@
 //! What one expects of today's machines.
 
 use super::super::live::{Cost, Engines, Live, Point};
+use super::super::published::Study;
 use ferrule_report::{Axis, Column, Figure, Live as LiveNumber, Section, Series, Shape, Table};
 
 /// What one expects of today's machines.
-pub fn today(live: &Result<Live, String>) -> Section {
-    let section = Section::new("Today: software against look-aside on this machine");
+pub fn today(study: &Study, live: &Result<Live, String>) -> Section {
+    let mut section = Section::new("Today: software against look-aside on this machine");
+    for note in &study.expectation {
+        section = section.text(format!("Expected, and no claim of the study: {}.", note.text));
+    }
     let live = match live {
         Ok(live) => live,
         Err(why) => return section.text(format!("Live: {why}.")),

@@ -1,0 +1,537 @@
+//! Verdicts, which exist only with their evidence.
+//!
+//! ```text
+//!   metric, baseline ─┐
+//!   threshold, words ─┤
+//!   value, interval  ─┼─▶ Judgement::verdict ─▶ holds │ fails │ undecided │ fitted │ not run
+//!   repeats          ─┤
+//!   conditions       ─┘
+//! ```
+//!
+//! There is no way to write a verdict down: it is computed wherever it is shown, and a
+//! file that says another one than its evidence is not read.
+
+use crate::scale::shown;
+use crate::value::{Kind, Measure};
+use serde::{Deserialize, Serialize};
+
+/// What is said to be so much is within this of it: one width for every study.
+pub const ABOUT_PERCENT: f64 = 10.0;
+/// Of a measurement that is judged.
+pub const REPEATS_MIN: u32 = 7;
+/// What a baseline must carry of what it was offered, and what may come of it at most.
+const CARRIED_PERCENT: f64 = 99.0;
+const RATIO_PERCENT: f64 = 100.0;
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nobody looked.
+    NotRun,
+    /// Somebody looked and could not tell.
+    Undecided,
+    /// It comes out as it was made to by a fit, which shows nothing.
+    Fitted,
+    /// It holds.
+    Holds,
+    /// It does not.
+    Fails,
+}
+
+impl Verdict {
+    /// All of them, the clearest first.
+    pub const ALL: [Self; 5] =
+        [Self::Holds, Self::Fails, Self::Undecided, Self::Fitted, Self::NotRun];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Undecided => "undecided",
+            Self::Fitted => "fitted",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// Of several things that must all be so.
+    fn and(self, other: Self) -> Self {
+        let order = [Self::Fails, Self::NotRun, Self::Undecided, Self::Fitted, Self::Holds];
+        order.into_iter().find(|verdict| [self, other].contains(verdict)).unwrap_or(self)
+    }
+}
+
+/// What a value must be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Threshold {
+    /// So much or more.
+    AtLeast(f64),
+    /// So much or less.
+    AtMost(f64),
+    /// More.
+    Above(f64),
+    /// Less.
+    Below(f64),
+    /// So much, within [`ABOUT_PERCENT`].
+    About(f64),
+    /// From one to the other.
+    Between(f64, f64),
+    /// So much and no other.
+    Exactly(f64),
+}
+
+impl Threshold {
+    /// Whether a value is as it must be.
+    pub fn admits(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::AtMost(most) => value <= most,
+            Self::Above(below) => value > below,
+            Self::Below(above) => value < above,
+            Self::About(said) => 100.0 * (value - said).abs() <= ABOUT_PERCENT * said.abs(),
+            Self::Between(low, high) => low <= value && value <= high,
+            Self::Exactly(said) => value == said,
+        }
+    }
+
+    /// Whether all of an interval is; nothing if a part is and a part is not.
+    fn admits_all(self, low: f64, high: f64) -> Option<bool> {
+        match (self.admits(low), self.admits(high)) {
+            (true, true) => Some(true),
+            // What must be within two ends may be in the middle of an interval.
+            (false, false) => (!self.middles().any(|m| low < m && m < high)).then_some(false),
+            _ => None,
+        }
+    }
+
+    fn middles(self) -> impl Iterator<Item = f64> {
+        let all = match self {
+            Self::About(said) | Self::Exactly(said) => [Some(said), None],
+            Self::Between(low, high) => [Some(low), Some(high)],
+            _ => [None, None],
+        };
+        all.into_iter().flatten()
+    }
+}
+
+impl std::fmt::Display for Threshold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtLeast(least) => write!(f, "at least {}", shown(*least)),
+            Self::AtMost(most) => write!(f, "at most {}", shown(*most)),
+            Self::Above(below) => write!(f, "more than {}", shown(*below)),
+            Self::Below(above) => write!(f, "less than {}", shown(*above)),
+            Self::About(said) => write!(f, "{} ± {} %", shown(*said), shown(ABOUT_PERCENT)),
+            Self::Between(low, high) => write!(f, "{} to {}", shown(*low), shown(*high)),
+            Self::Exactly(said) => write!(f, "{}", shown(*said)),
+        }
+    }
+}
+
+/// How a value was come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taken {
+    /// Printed, or computed from what was: it is the same each time.
+    Computed,
+    /// Counted, one by one: octets of a frame, packets that came out wrong.
+    Counted,
+    /// Measured so often, in turn with its baseline.
+    Repeated(u32),
+}
+
+/// What must be so for a value to say anything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// Of what.
+    pub metric: String,
+    /// What it must be.
+    pub threshold: Threshold,
+    /// What it is.
+    pub value: f64,
+    /// Its unit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+}
+
+impl Condition {
+    /// A baseline that carried so much of what it was offered.
+    pub fn carried(percent: f64) -> Self {
+        let threshold = Threshold::AtLeast(CARRIED_PERCENT);
+        Self { metric: "baseline carried".into(), threshold, value: percent, unit: "%".into() }
+    }
+
+    /// What came of it: more than all of the baseline is noise.
+    pub fn ratio(percent: f64) -> Self {
+        let threshold = Threshold::AtMost(RATIO_PERCENT);
+        Self { metric: "ratio to the baseline".into(), threshold, value: percent, unit: "%".into() }
+    }
+
+    fn is_met(&self) -> bool {
+        self.threshold.admits(self.value)
+    }
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// What was looked at.
+    pub metric: String,
+    /// What it is compared with; empty: with the threshold alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub baseline: String,
+    /// The value's unit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// What it must be.
+    pub threshold: Threshold,
+    /// In whose words, and where: the threshold is theirs.
+    pub said: String,
+    /// What it is, with its interval.
+    pub value: Measure,
+    /// How it was come by.
+    pub taken: Taken,
+    /// What must be so besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+impl Evidence {
+    /// A value that is the same each time.
+    pub fn computed(
+        metric: impl Into<String>,
+        value: impl Into<Measure>,
+        (threshold, said): (Threshold, impl Into<String>),
+    ) -> Self {
+        Self {
+            metric: metric.into(),
+            baseline: String::new(),
+            unit: String::new(),
+            threshold,
+            said: said.into(),
+            value: value.into(),
+            taken: Taken::Computed,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// A number of things.
+    pub fn counted(
+        metric: impl Into<String>,
+        count: u64,
+        asked: (Threshold, impl Into<String>),
+    ) -> Self {
+        Self { taken: Taken::Counted, ..Self::computed(metric, count as f64, asked) }
+    }
+
+    /// What part of several things is so, in percent, one by one.
+    pub fn share(
+        metric: impl Into<String>,
+        (part, all): (u64, u64),
+        asked: (Threshold, impl Into<String>),
+    ) -> Self {
+        let percent = 100.0 * part as f64 / all as f64;
+        let evidence = Self { taken: Taken::Counted, ..Self::computed(metric, percent, asked) };
+        evidence.unit("%")
+    }
+
+    /// A value that was measured so often, with its interval.
+    pub fn repeated(
+        metric: impl Into<String>,
+        (value, repeats): (Measure, usize),
+        asked: (Threshold, impl Into<String>),
+    ) -> Self {
+        let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
+        Self { taken: Taken::Repeated(repeats), ..Self::computed(metric, value, asked) }
+    }
+
+    /// The value's unit.
+    pub fn unit(mut self, unit: impl Into<String>) -> Self {
+        self.unit = unit.into();
+        self
+    }
+
+    /// What it is compared with.
+    pub fn against(mut self, baseline: impl Into<String>) -> Self {
+        self.baseline = baseline.into();
+        self
+    }
+
+    /// What must be so besides.
+    pub fn on(mut self, conditions: impl IntoIterator<Item = Condition>) -> Self {
+        self.conditions.extend(conditions);
+        self
+    }
+
+    fn ends(&self) -> (f64, f64) {
+        let Measure { value, low, high } = self.value;
+        (low.unwrap_or(value), high.unwrap_or(value))
+    }
+
+    /// Why it decides nothing, if it does not.
+    fn undecided(&self, kind: Kind) -> Option<String> {
+        if let Some(condition) = self.conditions.iter().find(|condition| !condition.is_met()) {
+            let Condition { metric, threshold, value, unit } = condition;
+            return Some(format!("{metric} {} {unit}, must be {threshold}", shown(*value)));
+        }
+        let (low, high) = self.ends();
+        let is_measured = kind == Kind::Live && self.taken != Taken::Counted;
+        match self.taken {
+            _ if !self.value.is_finite() => Some("no number".into()),
+            Taken::Repeated(repeats) if repeats < REPEATS_MIN => {
+                Some(format!("{repeats} repeats, at least {REPEATS_MIN} are needed"))
+            }
+            Taken::Computed if is_measured => Some("measured once".into()),
+            Taken::Repeated(_) if self.value.low.is_none() || self.value.high.is_none() => {
+                Some("no interval".into())
+            }
+            _ => self
+                .threshold
+                .admits_all(low, high)
+                .is_none()
+                .then(|| format!("{} to {} has the threshold within", shown(low), shown(high))),
+        }
+    }
+}
+
+/// What the numbers of one origin say to a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Record", into = "Record")]
+pub struct Judgement {
+    kind: Kind,
+    evidence: Option<Evidence>,
+    note: String,
+}
+
+/// A judgement in a file: what it says follows from what it rests on.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    kind: Kind,
+    verdict: Verdict,
+    evidence: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    basis: Option<Evidence>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    note: String,
+}
+
+impl From<Judgement> for Record {
+    fn from(judgement: Judgement) -> Self {
+        let (verdict, words) = (judgement.verdict(), judgement.words());
+        let Judgement { kind, evidence, note } = judgement;
+        Self { kind, verdict, evidence: words, basis: evidence, note }
+    }
+}
+
+impl TryFrom<Record> for Judgement {
+    type Error = String;
+
+    fn try_from(record: Record) -> Result<Self, String> {
+        let Record { kind, basis, note, .. } = record.clone();
+        let judgement = Self { kind, evidence: basis, note };
+        let follows = Record::from(judgement.clone());
+        match follows == record {
+            true => Ok(judgement),
+            false => Err(format!(
+                "the verdict is {:?} ({}), its basis says {:?} ({})",
+                record.verdict.name(),
+                record.evidence,
+                follows.verdict.name(),
+                follows.evidence
+            )),
+        }
+    }
+}
+
+impl Judgement {
+    /// By evidence, with what there is to say to it.
+    pub fn new(kind: Kind, evidence: Evidence, note: impl Into<String>) -> Self {
+        Self { kind, evidence: Some(evidence), note: note.into() }
+    }
+
+    /// Nobody looked; why.
+    pub fn not_run(kind: Kind, why: impl Into<String>) -> Self {
+        let why: String = why.into();
+        let why = why.strip_prefix("not run: ").map(str::to_owned).unwrap_or(why);
+        Self { kind, evidence: None, note: why }
+    }
+
+    /// Which numbers.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it rests on.
+    pub fn evidence(&self) -> Option<&Evidence> {
+        self.evidence.as_ref()
+    }
+
+    /// What the evidence says: the only place where a verdict is made.
+    pub fn verdict(&self) -> Verdict {
+        let Some(evidence) = &self.evidence else { return Verdict::NotRun };
+        if evidence.undecided(self.kind).is_some() {
+            return Verdict::Undecided;
+        }
+        let (low, high) = evidence.ends();
+        match (evidence.threshold.admits_all(low, high), self.kind) {
+            (Some(true), Kind::Fitted) => Verdict::Fitted,
+            (Some(true), _) => Verdict::Holds,
+            _ => Verdict::Fails,
+        }
+    }
+
+    /// In words: what was found, what was said, and what there is to say to it.
+    pub fn words(&self) -> String {
+        let mut text = String::new();
+        if let Some(evidence) = &self.evidence {
+            text = in_words(evidence);
+            if let Some(why) = evidence.undecided(self.kind) {
+                text += &format!("; undecided: {why}");
+            }
+        }
+        match (text.is_empty(), self.note.is_empty()) {
+            (_, true) => text,
+            (true, false) => self.note.clone(),
+            (false, false) => format!("{text}. {}", self.note),
+        }
+    }
+}
+
+fn in_words(evidence: &Evidence) -> String {
+    let Evidence { metric, baseline, unit, threshold, said, value, taken, .. } = evidence;
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    let mut text = format!("{metric}: {}", shown(value.value));
+    if let (Some(low), Some(high)) = (value.low, value.high) {
+        text += &format!(" ({} to {})", shown(low), shown(high));
+    }
+    text += &unit;
+    if !baseline.is_empty() {
+        text += &format!(", against {baseline}");
+    }
+    if let Taken::Repeated(repeats) = taken {
+        text += &format!(", {repeats} repeats");
+    }
+    text + &format!("; asked is {threshold}{unit} ({said})")
+}
+
+/// What somebody said, and whether it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// What was said.
+    pub text: String,
+    /// Where.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub section: String,
+    /// What the numbers say, by origin.
+    pub judgements: Vec<Judgement>,
+}
+
+impl Claim {
+    /// A claim that nobody has looked at yet.
+    pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
+        let (id, text) = (id.into(), text.into());
+        Self { id, text, section: String::new(), judgements: Vec::new() }
+    }
+
+    /// Where it stands.
+    pub fn section(mut self, section: impl Into<String>) -> Self {
+        self.section = section.into();
+        self
+    }
+
+    /// What the numbers of one origin say.
+    pub fn judged(mut self, kind: Kind, evidence: Evidence, note: impl Into<String>) -> Self {
+        self.judgements.push(Judgement::new(kind, evidence, note));
+        self
+    }
+
+    /// Nobody looked; why.
+    pub fn not_run(mut self, kind: Kind, why: impl Into<String>) -> Self {
+        self.judgements.push(Judgement::not_run(kind, why));
+        self
+    }
+
+    /// What all numbers of one origin say together.
+    pub fn by(&self, kind: Kind) -> Verdict {
+        let own = self.judgements.iter().filter(|judgement| judgement.kind == kind);
+        own.map(Judgement::verdict).reduce(Verdict::and).unwrap_or(Verdict::NotRun)
+    }
+
+    /// It fails if any numbers say so, and holds if some that were made here say so and
+    /// none object: a print does not confirm itself.
+    pub fn verdict(&self) -> Verdict {
+        if self.judgements.iter().any(|judgement| judgement.verdict() == Verdict::Fails) {
+            return Verdict::Fails;
+        }
+        let own = [Kind::Fitted, Kind::Model, Kind::Live, Kind::Derived];
+        own.map(|kind| self.by(kind)).into_iter().max().unwrap_or(Verdict::NotRun)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: (Threshold, &str) = (Threshold::AtLeast(6.0), "more than 6 times, section 3.4");
+
+    fn live(low: f64, high: f64, repeats: usize) -> Evidence {
+        let value = Measure::within(f64::midpoint(low, high), low, high);
+        Evidence::repeated("delay", (value, repeats), SAID)
+    }
+
+    fn judged(kind: Kind, evidence: Evidence) -> Verdict {
+        Judgement::new(kind, evidence, "").verdict()
+    }
+
+    #[test]
+    fn verdict_stands_on_an_interval_repeats_and_conditions() {
+        let of = |low, high, repeats| judged(Kind::Live, live(low, high, repeats));
+        assert_eq!(of(6.5, 7.0, 7), Verdict::Holds);
+        assert_eq!(of(3.0, 5.9, 7), Verdict::Fails);
+        assert_eq!(of(5.9, 7.0, 100), Verdict::Undecided, "the threshold lies within");
+        assert_eq!(of(6.5, 7.0, 6), Verdict::Undecided, "too few repeats");
+        assert_eq!(of(f64::NAN, 7.0, 9), Verdict::Undecided, "no number");
+        let on = |condition| judged(Kind::Live, live(6.5, 7.0, 9).on([condition]));
+        assert_eq!(on(Condition::carried(99.0)), Verdict::Holds);
+        assert_eq!(on(Condition::carried(98.9)), Verdict::Undecided);
+        assert_eq!(on(Condition::ratio(100.1)), Verdict::Undecided);
+        let once = Evidence::computed("delay", 7.0, SAID);
+        assert_eq!(judged(Kind::Live, once.clone()), Verdict::Undecided, "measured once");
+        assert_eq!(judged(Kind::Model, once.clone()), Verdict::Holds);
+        assert_eq!(judged(Kind::Live, Evidence::counted("octets", 7, SAID)), Verdict::Holds);
+        // What was made to come out shows nothing; if it does not come out, that does.
+        assert_eq!(judged(Kind::Fitted, once), Verdict::Fitted);
+        assert_eq!(judged(Kind::Fitted, Evidence::computed("delay", 5.0, SAID)), Verdict::Fails);
+    }
+
+    #[test]
+    fn threshold_on_two_sides_has_one_width_and_an_interval_around_it_decides_nothing() {
+        let about = Threshold::About(6.0);
+        assert!(about.admits(5.4) && about.admits(6.6) && !about.admits(5.3) && !about.admits(6.7));
+        assert_eq!(about.admits_all(5.0, 7.0), None);
+        assert_eq!(about.admits_all(7.0, 9.0), Some(false));
+        assert_eq!(Threshold::Between(3.0, 4.0).admits_all(2.0, 5.0), None);
+        assert_eq!(Threshold::Exactly(3.0).admits_all(2.0, 5.0), None);
+    }
+
+    #[test]
+    fn claim_is_not_confirmed_by_its_own_print_and_all_parts_must_hold() {
+        let good = || Evidence::computed("delay", 7.0, SAID);
+        let claim = Claim::new("six", "6 times").judged(Kind::Published, good(), "");
+        assert_eq!((claim.by(Kind::Published), claim.verdict()), (Verdict::Holds, Verdict::NotRun));
+        let claim = claim.judged(Kind::Model, good(), "").not_run(Kind::Live, "not run: no root");
+        assert_eq!((claim.by(Kind::Live), claim.verdict()), (Verdict::NotRun, Verdict::Holds));
+        let claim = claim.judged(Kind::Live, live(5.0, 7.0, 9), "");
+        assert_eq!((claim.by(Kind::Live), claim.verdict()), (Verdict::NotRun, Verdict::Holds));
+        let claim = claim.judged(Kind::Published, Evidence::computed("delay", 5.0, SAID), "");
+        assert_eq!((claim.by(Kind::Published), claim.verdict()), (Verdict::Fails, Verdict::Fails));
+    }
+}
