@@ -226,3 +226,19 @@ fn prebuffered_six_times_is_judged_on_two_sides_and_by_the_digest() {
         assert_eq!(by(&planted, Kind::Published), Verdict::Fails, "{aes}");
     }
 }
+
+#[test]
+fn prebuffered_640_ms_stand_beside_256_blocks_and_the_headline_has_the_printed_gains() {
+    let voip = reported().tables().find(|table| table.id == "voip").expect("voip");
+    let every = voip.columns().iter().find(|c| c.kind() == Kind::Published).expect("printed");
+    let at = |n: usize| (voip.columns()[0].show(n), every.cells()[n].measure().map(|m| m.value));
+    let rows: Vec<_> = (0..voip.rows()).map(at).filter(|(_, ms)| ms.is_some()).collect();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0].0.starts_with("256 blocks") && rows[0].1 == Some(640.0), "{rows:?}");
+    // And the model has it: half of 256 at 200 a second.
+    let model = modelled().calls.iter().find(|call| call.ring == Some(256)).expect("a call");
+    near(model.fill_every_ms.expect("again and again"), 640.0, 5.0);
+    for words in ["28 and 131 times", "56 s"] {
+        assert!(reported().answer.contains(words), "{words}: {}", reported().answer);
+    }
+}

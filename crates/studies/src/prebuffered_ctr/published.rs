@@ -67,6 +67,7 @@ pub struct Voip {
     pub seconds_served_per_second_of_filling: f64,
     pub jitter_limit_ms: f64,
     pub minimum_buffer_blocks: f64,
+    pub minimum_buffer_blocks_printed: f64,
     pub fill_event_every_ms_at_minimum: f64,
 }
 

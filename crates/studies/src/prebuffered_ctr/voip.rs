@@ -55,12 +55,13 @@ pub fn filled_per_second(maker: &mut dyn Maker) -> Result<f64, String> {
 /// A ring, and what of it is kept for late packets.
 pub type Ring = (usize, u64);
 
-/// The rings of all calls: the least one, the least that keeps late packets, and the
-/// recommended ones.
-pub fn rings(study: &Study) -> [Ring; 4] {
+/// The rings of all calls: the least one, the one that was printed for it, the least that
+/// keeps late packets, and the recommended ones.
+pub fn rings(study: &Study) -> [Ring; 5] {
     let least = study.voip.minimum_buffer_blocks as usize;
+    let printed = study.voip.minimum_buffer_blocks_printed as usize;
     let late = (study.voip.jitter_limit_ms / 1000.0 * study.voip.blocks_per_second_used) as u64;
-    [(least, 0), (least + late as usize, late), (256 * 5, late), (256 * 10, late)]
+    [(least, 0), (printed, 0), (least + late as usize, late), (256 * 5, late), (256 * 10, late)]
 }
 
 /// All calls: plain, and with every ring.

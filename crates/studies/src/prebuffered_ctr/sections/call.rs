@@ -57,9 +57,9 @@ fn calls(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         None => "plain token".to_owned(),
         Some(ring) => format!("{ring} blocks, {} kept for late packets", call.behind),
     };
-    let least = print.minimum_buffer_blocks as usize;
+    let of_print = print.minimum_buffer_blocks_printed as usize;
     let every = calls.iter().map(|call| match call.ring {
-        Some(ring) if ring == least => Ok(Published::from(print.fill_event_every_ms_at_minimum)),
+        Some(ring) if ring == of_print => Ok(Published::from(print.fill_event_every_ms_at_minimum)),
         _ => Err("not printed"),
     });
     let model_every = calls.iter().map(|call| match call.ring {
@@ -88,8 +88,8 @@ fn calls(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         .column(Column::results("filled every", "ms", model_every).decimals(0))
         .column(live_every.decimals(0))
         .note(
-            "The least buffer is two exchanges, 252 blocks, printed as 256, for which 640 ms are \
-             printed. With room for five late packets it is 272. The longest wait is that of a \
+            "The least buffer is two exchanges, 252 blocks, printed as 256, which has a row of its \
+             own, for 640 ms are printed of it. With room for five late packets it is 272. The longest wait is that of a \
              packet after the first second. A call of the model is a minute long, a live one 40 s, \
              16 with --quick: the plain token's queue, and with it the longest wait, grows as long \
              as the call lasts.",
