@@ -76,6 +76,19 @@ fn parts_of_a_response_add_up_to_it() {
 }
 
 #[test]
+fn bars_are_as_long_as_their_response_with_a_colour_for_each_part() {
+    let figure = reported().figures().find(|figure| figure.id == "parts").expect("bars");
+    let ferrule_report::Plot::Bars(bars) = &figure.plot else { panic!("no bars: {figure:?}") };
+    assert!(bars.parts.len() <= 7, "{:?}", bars.parts);
+    for bar in &bars.bars {
+        let response: f64 = bar.about.trim_end_matches(" ms").parse().expect("milliseconds");
+        let sum: f64 = bar.values().iter().sum();
+        assert!((sum - response).abs() < 0.051, "{bar:?}");
+        assert!(bar.values().iter().all(|part| *part >= 0.0), "{bar:?}");
+    }
+}
+
+#[test]
 fn plausible_costs_do_not_explain_the_printed_slowdowns_and_the_fitted_ones_do_as_far_as_said() {
     let said = Machine::fitted().fit;
     for line in &modelled().slowdowns {

@@ -2,7 +2,7 @@
 //! something is missing.
 
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
-use ferrule_studies::prebuffered_ctr::live::{Live, Measured, Trial};
+use ferrule_studies::prebuffered_ctr::live::{CROWDED, Live, Measured, Trial};
 use ferrule_studies::prebuffered_ctr::model::{self, Model};
 use ferrule_studies::prebuffered_ctr::published::Study;
 use ferrule_studies::prebuffered_ctr::token::InLab;
@@ -174,7 +174,9 @@ fn as_if_live() -> Live {
         mean_ms: 0.2,
         max_ms: 3.0,
     };
-    Live { note: "as if".into(), measured, nodes: Ok(vec![trial]) }
+    let crowded = CROWDED.map(|what| Trial { what: what.into(), ..trial.clone() });
+    let trials = [trial].into_iter().chain(crowded).collect();
+    Live { note: "as if".into(), measured, nodes: Ok(trials) }
 }
 
 #[test]
@@ -241,4 +243,20 @@ fn prebuffered_640_ms_stand_beside_256_blocks_and_the_headline_has_the_printed_g
     for words in ["28 and 131 times", "56 s"] {
         assert!(reported().answer.contains(words), "{words}: {}", reported().answer);
     }
+}
+
+#[test]
+fn prebuffered_delays_are_judged_by_small_packets_beside_large_ones() {
+    let [without, with] = modelled().crowded;
+    assert!(without.packets == with.packets && without.in_time < with.in_time, "{without:?}");
+    let by = |model: &Model| {
+        let (study, live) = (Study::read(), nothing_live());
+        let claims = judge(&(&study, model, &live));
+        claims.iter().find(|claim| claim.id == "delay-shapes").expect("it").by(Kind::Model)
+    };
+    assert_eq!(by(modelled()), Verdict::Holds);
+    // Delays that keep the buffer and not the call are none.
+    let mut slow = modelled().clone();
+    slow.crowded[1].in_time = slow.crowded[1].packets * 9 / 10;
+    assert_eq!(by(&slow), Verdict::Fails);
 }

@@ -13,7 +13,7 @@
 use super::rig::{Between, Protect, Rig, Side};
 use super::trials::{Became, Load, Trial};
 use crate::process::{Background, Fault, Folder, Runner, stop_all, write};
-use ferrule_studies::prebuffered_ctr::live::Trial as Shown;
+use ferrule_studies::prebuffered_ctr::live::{CROWDED, Trial as Shown};
 use ferrule_studies::prebuffered_ctr::published::Study;
 use ferrule_studies::prebuffered_ctr::token::blocks;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ const LARGE: usize = 1400;
 const MIDDLE: usize = 512;
 /// Times the study's rate of blocks would empty the ring: without delays a call suffers,
 /// with delays the ring lasts.
-const CROWDED: f64 = 1.8;
+const CROWDING: f64 = 1.8;
 /// A wire that loses packets and lets others pass.
 const BAD: &str = "loss = \"2%\"\nreorder = \"5%\"\nreorder-by = \"3 frames\"";
 /// The suite.
@@ -70,9 +70,10 @@ pub fn run(
     }
     delays += "]\n";
     say("live: a call beside large packets that are delayed");
-    let name = "a call beside large packets, delayed by size";
     let longest = each.map(|delay| delay.delay).fold(0.0, f64::max);
-    shown.extend(stand.phone(Between::Cable, &delays, |pair| pair.crowded(name, Some(longest)))?);
+    shown.extend(
+        stand.phone(Between::Cable, &delays, |pair| pair.crowded(CROWDED[1], Some(longest)))?,
+    );
     say("live: a wire that loses packets");
     shown.extend(stand.phone(Between::Wire, "", |pair| pair.disturbed())?);
     Ok(shown)
@@ -180,7 +181,7 @@ impl Pair<'_> {
         let loads = self.call().to_vec();
         let trial = Trial { loads, seconds, warm_up: 0.0, drain: 0.5 };
         shown.push(self.one("a call, both ways", study.voip.ip_packet_bytes, trial)?);
-        shown.extend(self.crowded("a call beside large packets", None)?);
+        shown.extend(self.crowded(CROWDED[0], None)?);
         Ok(shown)
     }
 
@@ -219,7 +220,7 @@ impl Pair<'_> {
         let pps = delay_ms.map_or(pps, |delay| pps.min(1000.0 / delay));
         let large = Load { from: 0, octets: LARGE, pps };
         let loads = self.call().into_iter().chain([large]).collect();
-        let seconds = CROWDED * BLOCKS as f64 / network;
+        let seconds = CROWDING * BLOCKS as f64 / network;
         let trial = Trial { loads, seconds, warm_up: 0.0, drain: 2.0 };
         Ok(vec![self.one(what, study.voip.ip_packet_bytes, trial)?])
     }

@@ -1,11 +1,11 @@
 //! A verdict on every claim.
 
 use super::closed::Drained;
-use super::live::Live;
+use super::live::{CROWDED, Live};
 use super::model::{Model, Row};
 use super::order::Disturbed;
 use super::published::Study;
-use super::voip::Call;
+use super::voip::{Call, Crowded};
 use crate::words::{self, why_not};
 use ferrule_report::{Claim, Evidence, Kind};
 
@@ -134,7 +134,7 @@ fn postpones(
     let (Some(without), Some(with)) = (drained.empty_after_s, shaped.empty_after_s) else {
         return claim.not_run(kind, "the buffer was not empty in time");
     };
-    let evidence = Evidence::computed("time until empty", with / without, said.asked(""));
+    let evidence = Evidence::computed("time until empty", with / without, said.asked("later"));
     let note = format!(
         "{part}empty after {without:.1} s without delays, {with:.1} s with 5 ms for each packet of \
          1520 bytes; printed are 19 and 56 s"
@@ -142,17 +142,46 @@ fn postpones(
     claim.judged(kind, evidence.unit("times").against("no delays"), note)
 }
 
+/// Small packets beside large ones that are delayed, and what becomes of them without.
+fn served(
+    claim: Claim,
+    kind: Kind,
+    said: &words::Claim,
+    [without, with]: [Option<Crowded>; 2],
+) -> Claim {
+    let (Some(without), Some(with)) = (without, with) else {
+        return claim.not_run(kind, "no call beside large packets");
+    };
+    let counts = (with.in_time, with.packets);
+    let evidence = Evidence::share("a call beside large packets", counts, said.asked("served"));
+    let note = format!(
+        "within 100 ms, until the buffer has been empty for a while without delays; without them \
+         {:.0} %",
+        100.0 * without.in_time as f64 / without.packets.max(1) as f64
+    );
+    claim.judged(kind, evidence, note)
+}
+
+/// A trial between nodes in numbers of packets.
+fn crowded(live: &Live, what: &str) -> Option<Crowded> {
+    let trial = live.nodes.as_ref().ok()?.iter().find(|trial| trial.what == what)?;
+    let in_time = (trial.in_time / 100.0 * trial.offered as f64).round() as u64;
+    Some(Crowded { packets: trial.offered, in_time })
+}
+
 fn delay(said: &words::Claim, (study, model, live): &Given<'_>) -> Claim {
     let printed = &study.drain;
     let times = printed.with_delay_empty_after_s / printed.empty_after_s;
-    let evidence = Evidence::computed("time until empty", times, said.asked(""));
+    let evidence = Evidence::computed("time until empty", times, said.asked("later"));
     let claim =
         said.open().judged(Kind::Published, evidence.unit("times").against("no delays"), "");
     let claim = postpones(claim, Kind::Model, said, (&model.drained, &model.shaped, 1.0));
+    let claim = served(claim, Kind::Model, said, model.crowded.map(Some));
     match live {
         Ok(live) => {
             let m = &live.measured;
-            postpones(claim, Kind::Live, said, (&m.drained, &m.shaped, m.share))
+            let claim = postpones(claim, Kind::Live, said, (&m.drained, &m.shaped, m.share));
+            served(claim, Kind::Live, said, CROWDED.map(|what| crowded(live, what)))
         }
         Err(_) => claim.not_run(Kind::Live, why_not(live)),
     }

@@ -18,6 +18,10 @@ pub const PACKETS_QUICK: usize = 600;
 /// Of the printed buffers in a hurry.
 pub const SHARE_QUICK: f64 = 0.1;
 
+/// Trials of a call beside large packets, without the study's delays and with them.
+pub const CROWDED: [&str; 2] =
+    ["a call beside large packets", "a call beside large packets, delayed by size"];
+
 /// Measured on the machine at hand, in the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {

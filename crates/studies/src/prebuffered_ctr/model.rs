@@ -5,7 +5,7 @@ use super::closed::{Drained, Load, drain};
 use super::order::{self, Disturbed};
 use super::published::Study;
 use super::token::{self, BLOCK, InLab, Maker, blocks};
-use super::voip::{self, Call};
+use super::voip::{self, Call, Crowded};
 use ferrule_base::Duration;
 use ferrule_crypto::Op;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,8 @@ pub struct Model {
     pub drained: Drained,
     /// Figure 9.
     pub shaped: Drained,
+    /// A call beside large packets, without the study's delays and with them.
+    pub crowded: [Crowded; 2],
     /// Figure 11.
     pub sizes: Vec<Sized>,
     /// Loss and reordering.
@@ -90,6 +92,7 @@ fn in_lab(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Result<Model
     let filled_per_second = voip::filled_per_second(lab)?;
     say("figures 8 to 10");
     let (drained, shaped) = (drains(study, lab, false, 1.0)?, drains(study, lab, true, 1.0)?);
+    let crowded = [voip::crowded(study, lab, false)?, voip::crowded(study, lab, true)?];
     say("figure 11");
     let sizes = study.empty_time.buffer_mib.iter();
     let sizes = sizes.map(|&mib| sized(study, lab, mib, 1.0)).collect::<Result<_, _>>()?;
@@ -97,7 +100,17 @@ fn in_lab(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Result<Model
     let packets = if quick { order::PACKETS_QUICK } else { order::PACKETS };
     let order = order::CASES.iter().map(|case| order::run(lab, case, packets));
     let order = order.collect::<Result<_, _>>()?;
-    Ok(Model { network_kbps, rows, calls, filled_per_second, drained, shaped, sizes, order })
+    Ok(Model {
+        network_kbps,
+        rows,
+        calls,
+        filled_per_second,
+        drained,
+        shaped,
+        crowded,
+        sizes,
+        order,
+    })
 }
 
 fn pps(kbps: f64, ip_octets: usize) -> f64 {

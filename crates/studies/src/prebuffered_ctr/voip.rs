@@ -147,6 +147,65 @@ impl Line {
     }
 }
 
+/// A call beside large packets.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Crowded {
+    /// Packets of the call, both ways together.
+    pub packets: u64,
+    /// Of these, in time.
+    pub in_time: u64,
+}
+
+/// Of the time after which the buffer is empty without delays: so long a crowded call is.
+const CROWDED: f64 = 1.5;
+
+/// A call beside large packets at the study's rate, until the buffer would have been empty
+/// for a while; with `shape` by a sender that keeps the study's delays.
+pub fn crowded(study: &Study, maker: &mut dyn Maker, shape: bool) -> Result<Crowded, String> {
+    let drain = &study.drain;
+    let mut phone = maker.phone(token::TOKEN, token::settings(drain.buffer_blocks as usize))?;
+    let key = phone.install(Op::Seal)?;
+    phone.fill();
+    let network = drain.network_blocks_per_second / blocks(drain.packet_bytes) as f64;
+    let delayed = drain.delay_ms.iter().find(|d| d.min_bytes <= drain.packet_bytes);
+    let slowed = delayed.map_or(network, |d| network.min(1000.0 / d.delay));
+    let large = Duration::from_secs_f64(1.0 / if shape { slowed } else { network });
+    // Both directions of the call take from one ring here.
+    let small = Duration::from_secs_f64(0.5 / study.voip.packets_per_second);
+    let begun = phone.tick();
+    let end = begun + Duration::from_secs_f64(CROWDED * drain.empty_after_s);
+    let (mut sent, mut back) = (HashMap::new(), Vec::new());
+    let mut call = Crowded { packets: 0, in_time: 0 };
+    let (mut next_large, mut next_small) = (begun, begun);
+    loop {
+        let at = next_large.min(next_small);
+        if at >= end {
+            break;
+        }
+        phone.run_until(at, &mut back);
+        let octets = match at == next_small {
+            true => study.voip.ip_packet_bytes,
+            false => drain.packet_bytes,
+        };
+        let job = phone.packet(key, octets);
+        if at == next_small {
+            (next_small, call.packets) = (next_small + small, call.packets + 1);
+            sent.insert(job.ticket, at);
+        } else {
+            next_large += large;
+        }
+        back.extend(phone.submit(job));
+    }
+    // What waits longer is late anyway.
+    phone.run_until(end + limit(study), &mut back);
+    let in_time = back.iter().filter(|Returned { at, job }| {
+        let entered = sent.get(&job.ticket).filter(|_| job.verdict == Verdict::Done);
+        entered.is_some_and(|entered| at.since(*entered) <= limit(study))
+    });
+    call.in_time = in_time.count() as u64;
+    Ok(call)
+}
+
 /// Both directions through their rings.
 pub fn buffered(
     study: &Study,

@@ -63,18 +63,37 @@ fn responses(model: &Model, which: Which, application: Application) -> Table {
 fn bars(model: &Model) -> Figure {
     let plausible = rows(model, Which::Plausible, Application::Ftp);
     let largest = plausible.iter().map(|row| row.octets).max().unwrap_or(0);
-    let names = PART_NAMES.into_iter().chain(["sent again"]);
-    let mut bars = Bars::of::<ModelNumber>(Axis::new("response", "ms").from_zero(), names);
+    let mut bars = Bars::of::<ModelNumber>(Axis::new("response", "ms").from_zero(), DRAWN);
     for row in plausible {
         if row.octets == largest {
-            let values = row.parts.into_iter().chain([row.again_us]);
+            let values = drawn(row);
             let about = format!("{:.1} ms", row.response_us / 1000.0);
             bars = bars.bar(row.way.name(), about, values.map(|us| ModelNumber::from(us / 1000.0)));
         }
     }
     let title = format!("FTP of {}, plausible machine: where the time goes", bytes(largest));
-    Figure::new("parts", title, bars.plot())
-        .caption("The line is most of it; hash and cipher are hidden behind it or small.")
+    Figure::new("parts", title, bars.plot()).caption(
+        "The line is most of it; hash and cipher are hidden behind it or small. TCP is its \
+             window and acknowledgements that wait; what saves time is taken off the part before \
+             it, so that each bar is as long as its response.",
+    )
+}
+
+/// Parts of a bar: no more than there are colours.
+const DRAWN: [&str; 7] =
+    ["line", "TCP", "stack", "look-up", "copies", "crypto", "fragments, sent again"];
+
+/// A response's parts as a bar has them, none less than nothing, in microseconds.
+fn drawn(row: &Attributed) -> [f64; 7] {
+    let [line, window, waiting, stack, lookup, copies, crypto, fragments] = row.parts;
+    let last = fragments + row.again_us;
+    let mut parts = [line, window + waiting, stack, lookup, copies, crypto, last];
+    for at in (1..parts.len()).rev() {
+        let saved = parts[at].min(0.0);
+        parts[at] -= saved;
+        parts[at - 1] += saved;
+    }
+    parts
 }
 
 /// The study's figure 9: inside the module.
