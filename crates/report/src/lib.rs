@@ -3,7 +3,7 @@
 //! ```text
 //!                    ┌─ terminal   aligned, as wide as the terminal
 //!                    ├─ json       schema ferrule-report/1, reads back
-//!   Report ──────────┼─ csv        one file for each table
+//!   Report ──────────┼─ csv        one file for each table, one for each figure
 //!   question, answer ├─ svg        one file for each figure
 //!   tables, figures  └─ html       one page that needs nothing else: plots that
 //!   claims, errata                 zoom and name values, light, dark, phone, print
@@ -18,6 +18,7 @@ pub mod csv;
 mod document;
 mod figure;
 pub mod html;
+mod inventory;
 pub mod json;
 mod scale;
 pub mod svg;
@@ -25,8 +26,11 @@ mod table;
 pub mod terminal;
 mod value;
 
-pub use document::{Block, Claim, Erratum, Judgement, Proof, Report, Section, Verdict};
+pub use document::{
+    Block, Circumstance, Claim, Erratum, Judgement, Proof, Report, Section, Verdict,
+};
 pub use figure::{Axis, Bar, Bars, Figure, Mark, Plot, Point, Series, Shape, TypedBars, Xy};
+pub use inventory::{Item, State};
 pub use scale::shown;
 pub use table::{Column, Table};
 pub use value::{Cell, Derived, Kind, Live, Measure, Model, Origin, Published};
