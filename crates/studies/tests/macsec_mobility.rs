@@ -1,6 +1,8 @@
 //! The study, run whole as `--quick` does: what it must reproduce, and what it says
 //! where something is missing.
 
+mod held;
+
 use ferrule_report::{Block, Cell, Kind, Measure, Proof, Report, Table, Verdict, html, json};
 use ferrule_studies::macsec_mobility::chains::{CHAIN, Chain, Shares};
 use ferrule_studies::macsec_mobility::live::{Live, LiveHop};
@@ -278,4 +280,14 @@ fn study_prices_of_own_switches_come_from_frames_that_came_out() {
     // A clock that ticks once for each of 256 frames.
     let prices = prices.expect("no frame is lost");
     assert_eq!([prices.plain, prices.edge, prices.switch].map(|m| m.value), [1000.0 / 256.0; 3]);
+}
+
+#[test]
+fn nothing_that_the_paper_shows_is_missing_in_silence() {
+    held::inventory(
+        ferrule_studies::macsec_mobility::NAME,
+        &[reported()],
+        &[1, 2, 3, 4, 5, 6, 7],
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    );
 }

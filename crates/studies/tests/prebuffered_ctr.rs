@@ -1,6 +1,8 @@
 //! The study, run as `--quick` does: what it must reproduce, and what it says where
 //! something is missing.
 
+mod held;
+
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::prebuffered_ctr::document;
 use ferrule_studies::prebuffered_ctr::live::{Live, Measured, Trial};
@@ -201,4 +203,14 @@ fn prebuffered_live_columns_and_verdicts_stand_beside_the_model_and_never_in_it(
     let page = html::render(&report);
     assert!(page.contains("63000 blocks"), "what the live buffer was");
     assert_eq!(json::read(&json::render(&report)).expect("a report"), report);
+}
+
+#[test]
+fn nothing_that_the_paper_shows_is_missing_in_silence() {
+    held::inventory(
+        ferrule_studies::prebuffered_ctr::NAME,
+        &[reported()],
+        &[1],
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    );
 }

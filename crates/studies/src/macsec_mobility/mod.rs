@@ -43,7 +43,8 @@ pub const ABOUT: &str =
     "MACsec switches across an MPLS provider against IPsec gateways (Ahn, Shin 2019)";
 
 const QUESTION: &str = "Can MACsec switches take the place of IPsec gateways between sites that a \
-    provider joins over MPLS: what does each cost in bytes, in delay and in load?";
+    provider joins over MPLS, also for hosts that move: what does each cost in bytes, delay, load \
+    and handoff?";
 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with ports measured, or why nobody did. `say` is told what comes next.
@@ -52,11 +53,10 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
     let model = model::run(&study, quick, say);
     let claims = claims::judge(&study, &model, &live);
     let errata = errata::show(&study, &model);
-    let title = format!("{} ({})", study.title, study.year);
-    let mut report = Report::new(title, QUESTION);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "load");
     report.answer = answer(&study, &model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims)),
+        Section::new("Claims, with their numbers").block(Block::Claims(claims)),
         overhead::section(&study, &model, &live),
         load::section(&study, &model, &live),
         hops::section(&study, &model, &live),
@@ -67,7 +67,7 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
                  with the printed numbers as this report is made.",
             )
             .block(Block::Errata(errata)),
-        method(&study),
+        method(&study, &model),
     ];
     report
 }
@@ -86,22 +86,24 @@ fn answer(study: &Study, model: &Model) -> String {
         - model.loads_of(System::Plain).first().map_or(f64::NAN, |p| p.mean_us);
     let full = gateway::full_mbps(&model.gateway());
     format!(
-        "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line at the same delay; \
-         the study's gateways add {} bytes and {:.0} µs and are full at {:.0} %; the model is \
-         within {:.1} % of every printed load and delay.",
+        "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line; the study's IPsec \
+         gateways add {} bytes and {:.0} µs and are full at {:.0} %; handoff waits.",
         study.overhead.macsec_overhead,
         100.0 * 930.0 / study.setup.link_rate_mbps,
         study.overhead.ipsec_overhead,
         model.loads_of(System::Ipsec).first().map_or(f64::NAN, |p| p.mean_us)
             - model.loads_of(System::Plain).first().map_or(f64::NAN, |p| p.mean_us),
         100.0 * full / study.setup.link_rate_mbps,
-        worst_delay_percent(study, model),
     )
 }
 
-fn method(study: &Study) -> Section {
+fn method(study: &Study, model: &Model) -> Section {
     Section::new("How it was done")
         .text(format!("The study: {}, {}, {}.", study.authors.join(", "), study.title, study.year))
+        .text(format!(
+            "The model is within {:.1} % of every printed load and delay.",
+            worst_delay_percent(study, model)
+        ))
         .list([
             "Model: five of Ferrule's nodes and a tester in virtual time, with real MPLS, MACsec \
              and ESP on every frame; a device profile prices the work that each node reports.",

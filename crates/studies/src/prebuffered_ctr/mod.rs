@@ -46,10 +46,10 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
 pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     let study = Study::read();
     let given = (&study, model, live);
-    let mut report = Report::new(study.title.clone(), QUESTION);
-    report.answer = answer(model);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "throughput");
+    report.answer = answer(&study, model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims::judge(&given))),
+        Section::new("Claims, with their numbers").block(Block::Claims(claims::judge(&given))),
         sections::throughput(&study, model, live),
         sections::call(&study, model, live),
         sections::drains(&study, model, live),
@@ -67,22 +67,28 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     report
 }
 
-fn answer(model: &Model) -> String {
+fn answer(study: &Study, model: &Model) -> String {
     let times = |of: fn(&model::Row) -> f64| {
         let each = model.rows.iter().map(|row| format!("{:.0}", of(row) / row.plain_pps));
         each.collect::<Vec<_>>().join(" and ")
     };
     let sizes = model.rows.iter().map(|row| row.packet_bytes.to_string());
+    let printed = study.throughput.iter();
+    let printed = printed
+        .map(|row| row.prebuffered_before_empty_kbps / row.aes_ctr_kbps)
+        .map(|x| format!("{x:.0}"));
     let shown = |at: Option<f64>| at.map_or_else(|| "–".into(), |s| format!("{s:.0}"));
     format!(
-        "While its buffer lasts the token's VPN is as fast as the network, {} times the plain token \
-         at {} bytes, and {} times once the buffer is empty; 10 MB last {} s at 5 Mbit/s, {} s with \
-         large packets delayed; no lost or late packet was ever decrypted wrong.",
+        "As fast as the network while its buffer lasts, {} times the plain token at {} bytes \
+         (printed: {}), then {} times; 10 MB last {} s at 5 Mbit/s, with large packets delayed {} s \
+         (printed: {:.0}); none was decrypted wrong.",
         times(|row| row.before_pps),
         sizes.collect::<Vec<_>>().join(" and "),
+        printed.collect::<Vec<_>>().join(" and "),
         times(|row| row.after_pps),
         shown(model.drained.empty_after_s),
         shown(model.shaped.empty_after_s),
+        study.drain.with_delay_empty_after_s,
     )
 }
 
