@@ -37,9 +37,6 @@ pub struct Report {
     /// The figure that shows the answer, by its id: a page begins with it, and folds the rest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lead: String,
-    /// What could not be run and why, each reason once.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet: Vec<String>,
     /// More of where and how it was made: commit, load, memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circumstances: Vec<Circumstance>,
@@ -202,7 +199,6 @@ impl Report {
             date: String::new(),
             partial: false,
             lead: String::new(),
-            unmet: Vec::new(),
             circumstances: Vec::new(),
             citations: Vec::new(),
             inventory: Vec::new(),
@@ -232,7 +228,7 @@ impl Report {
         let judgements = self.claims().flat_map(|claim| &claim.judgements);
         let evidence = judgements.map(|judgement| judgement.evidence.as_str());
         let found = cells.filter_map(Cell::reason).chain(evidence);
-        let mut reasons = self.unmet.clone();
+        let mut reasons: Vec<String> = Vec::new();
         for reason in found.filter_map(|words| words.strip_prefix(NOT_RUN)) {
             if !reasons.iter().any(|known| known == reason) {
                 reasons.push(reason.to_owned());

@@ -6,7 +6,7 @@ use crate::inventory::{Item, State};
 use crate::svg::escaped;
 use std::fmt::Write;
 
-pub const TITLE: &str = "The print, item by item";
+pub const TITLE: &str = "All that the paper shows";
 
 /// The section of a report.
 pub fn section(page: &mut String, report: &Report, open: &str) {
@@ -43,9 +43,9 @@ pub fn table(page: &mut String, report: &Report, file: &str) {
     let title = escaped(&report.title);
     let _ = writeln!(
         page,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}: the print\">\
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}: the paper\">\
          <table class=\"inventory\">\n<caption class=\"quiet\">{title}: systems, tables and \
-         figures of the print</caption>\n<thead><tr><th scope=\"col\">in the print</th>\
+         figures of the paper</caption>\n<thead><tr><th scope=\"col\">in the paper</th>\
          <th scope=\"col\">section</th><th scope=\"col\">subject</th><th scope=\"col\">state</th>\
          <th scope=\"col\">here</th></tr></thead>\n<tbody>"
     );
@@ -85,9 +85,10 @@ fn links(report: &Report, item: &Item, file: &str) -> String {
         let tables = tables.map(|table| ("table", &table.title));
         for (what, title) in tables.chain(figures.map(|figure| ("figure", &figure.title))) {
             all.push(format!(
-                "<a href=\"{}#{what}-{}\" title=\"{}\">{what}</a>",
+                "<a href=\"{}#{what}-{}\" aria-label=\"{what}: {}\" title=\"{}\">{what}</a>",
                 escaped(file),
                 escaped(id),
+                escaped(title),
                 escaped(title)
             ));
         }

@@ -23,7 +23,7 @@ use std::fmt::Write;
 /// Width of every figure, in its own units; about pixels on a desktop.
 pub(crate) const WIDTH: f64 = 760.0;
 /// What a letter of the usual size takes, about.
-const LETTER: f64 = 7.3;
+const LETTER: f64 = 8.0;
 
 /// The style of a figure that stands alone.
 fn style() -> String {

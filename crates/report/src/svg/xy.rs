@@ -27,17 +27,19 @@ pub const WIDE: Layout = Layout { width: WIDTH, left: 72.0, height: 300.0, class
 /// Beside words.
 pub const BESIDE: Layout = Layout { width: 600.0, left: 66.0, height: 270.0, class: "fr" };
 /// For narrow screens.
-pub const NARROW: Layout = Layout { width: 350.0, left: 52.0, height: 190.0, class: "fr narrow" };
+pub const NARROW: Layout = Layout { width: 350.0, left: 52.0, height: 170.0, class: "fr narrow" };
 
 struct Frame<'a> {
     x: Scale,
     y: Scale,
+    /// Where the y axis is: numbers that are long move it.
+    left: f64,
     layout: &'a Layout,
 }
 
 impl Frame<'_> {
     fn place(&self, x: f64, y: f64) -> Option<[f64; 2]> {
-        let right = self.layout.left + self.x.place(x)? * self.across();
+        let right = self.left + self.x.place(x)? * self.across();
         Some([right, TOP + (1.0 - self.y.place(y)?) * self.layout.height])
     }
 
@@ -46,7 +48,7 @@ impl Frame<'_> {
     }
 
     fn across(&self) -> f64 {
-        self.layout.width - self.layout.left - RIGHT
+        self.layout.width - self.left - RIGHT
     }
 
     fn bottom(&self) -> f64 {
@@ -59,11 +61,10 @@ pub fn draw(figure: &Figure, xy: &Xy, hues: &Hues, layout: &Layout) -> String {
     let points = || xy.series.iter().flat_map(|series| series.points());
     let ys = points().flat_map(|p| [Some(p.y.value), p.y.low, p.y.high]).flatten();
     let xs = points().map(|p| p.x).chain(xy.marks.iter().map(|mark| mark.x));
-    let frame = Frame {
-        x: Scale::over(xs, xy.x.log, xy.x.from),
-        y: Scale::over(ys, xy.y.log, xy.y.from),
-        layout,
-    };
+    let y = Scale::over(ys, xy.y.log, xy.y.from);
+    let longest = y.ticks().into_iter().map(|tick| width_of(&shown(tick))).fold(0.0, f64::max);
+    let left = layout.left.max(longest + 12.0);
+    let frame = Frame { x: Scale::over(xs, xy.x.log, xy.x.from), y, left, layout };
     let mut canvas = Canvas::new();
     axes(&mut canvas, &frame, xy);
     for mark in &xy.marks {
@@ -81,7 +82,7 @@ pub fn draw(figure: &Figure, xy: &Xy, hues: &Hues, layout: &Layout) -> String {
 }
 
 fn axes(canvas: &mut Canvas, frame: &Frame<'_>, xy: &Xy) {
-    let (left, bottom, right) = (frame.layout.left, frame.bottom(), frame.layout.width - RIGHT);
+    let (left, bottom, right) = (frame.left, frame.bottom(), frame.layout.width - RIGHT);
     for tick in frame.y.ticks() {
         let Some(place) = frame.y.place(tick) else { continue };
         let y = TOP + (1.0 - place) * frame.layout.height;
@@ -194,29 +195,49 @@ fn dash_of(all: &[Series], at: usize) -> &'static str {
     }
 }
 
-/// Returns where it ends.
+/// A line for each name with the signs of all its origins. Returns where it ends.
 fn legend(canvas: &mut Canvas, series: &[Series], hues: &Hues, layout: &Layout) -> f64 {
     let left = if layout.width < WIDTH { 0.0 } else { layout.left };
     let [mut x, mut y] = [left, TOP + layout.height + BELOW + 8.0];
     for (at, one) in series.iter().enumerate() {
-        let (series, dash) = (one, dash_of(series, at));
-        let label = series.label();
-        let wide = 36.0 + width_of(&label) + 16.0;
+        let is_same = |other: &&Series| (&other.name, &other.group) == (&one.name, &one.group);
+        if series.iter().take(at).any(|before| is_same(&before)) {
+            continue;
+        }
+        let kinds = series.iter().filter(is_same).map(Series::kind);
+        let kinds: Vec<Kind> = kinds.collect();
+        let origins = kinds.iter().map(|kind| kind.name()).filter(|name| !name.is_empty());
+        let origins = origins.collect::<Vec<_>>().join(", ");
+        let colon = if origins.is_empty() { "" } else { ": " };
+        let label = format!("{}{colon}{origins}", one.name);
+        let signs: f64 = kinds.iter().map(|kind| room(*kind)).sum();
+        let wide = signs + width_of(&label) + 24.0;
         if x + wide > layout.width && x > left {
             x = left;
             y += LEGEND_LINE;
         }
-        let hue = hues.hue(&series.group);
-        if series.kind() != Kind::Published && series.shape != Shape::Points {
-            canvas.raw(format_args!(
-                "<path d=\"M{x:.1} {:.1}h26\" style=\"stroke:var(--fr-{hue});stroke-width:2;\
-                 stroke-dasharray:{dash}\"/>",
-                y - 4.0
-            ));
+        let hue = hues.hue(&one.group);
+        let mut sign = x;
+        for (place, other) in series.iter().enumerate().filter(|(_, other)| is_same(other)) {
+            if other.kind() != Kind::Published && other.shape != Shape::Points {
+                canvas.raw(format_args!(
+                    "<path d=\"M{sign:.1} {:.1}h26\" style=\"stroke:var(--fr-{hue});\
+                     stroke-width:2;stroke-dasharray:{}\"/>",
+                    y - 4.0,
+                    dash_of(series, place)
+                ));
+            }
+            let middle = sign + room(other.kind()) / 2.0 - 3.0;
+            canvas.marker(other.kind(), [middle, y - 4.0], hue, "");
+            sign += room(other.kind());
         }
-        canvas.marker(series.kind(), [x + 13.0, y - 4.0], hue, "");
-        canvas.text([x + 34.0, y], "start", "", &label);
+        canvas.text([sign + 2.0, y], "start", "", &label);
         x += wide;
     }
     y + 14.0
+}
+
+/// What an origin's sign takes in the legend.
+fn room(kind: Kind) -> f64 {
+    if kind == Kind::Published { 18.0 } else { 32.0 }
 }

@@ -79,9 +79,9 @@ fn answer(study: &Study, model: &Model) -> String {
         .map(|x| format!("{x:.0}"));
     let shown = |at: Option<f64>| at.map_or_else(|| "–".into(), |s| format!("{s:.0}"));
     format!(
-        "As fast as the network while its buffer lasts, {} times the plain token at {} bytes \
-         (printed: {}), then {} times; 10 MB last {} s at 5 Mbit/s, with large packets delayed {} s \
-         (printed: {:.0}); none was decrypted wrong.",
+        "As fast as the network until its buffer is empty: {} times the plain token at {} bytes \
+         (printed: {}), then {} times; 10 MB last {} s, if large packets are delayed {} s \
+         (printed: {:.0}).",
         times(|row| row.before_pps),
         sizes.collect::<Vec<_>>().join(" and "),
         printed.collect::<Vec<_>>().join(" and "),
