@@ -4,6 +4,8 @@
 "use strict";
 
 const MARKERS_MAX = 60;
+// With more places on an axis than these its ticks are round numbers.
+const SETTINGS_MAX = 12;
 const DASH = { live: [7, 4], published: [2, 4], derived: [2, 4], asserted: [2, 4], fitted: [9, 3, 2, 3] };
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
@@ -20,20 +22,24 @@ const shown = (value) => {
   if (size < 1e-6 || size >= 1e15) return value.toExponential(3);
   return String(size >= 1e4 ? Math.round(value) : Number(value.toPrecision(4)));
 };
+/** As in the SVG: by origin, and differently for a second one of the same colour and origin. */
+const dashOf = (all, at) => {
+  const { group, kind } = all[at];
+  const second = all.slice(0, at).some((other) => other.group === group && other.kind === kind);
+  return second ? [10, 3, 2, 3] : DASH[kind];
+};
 const withUnit = (value, axis) => shown(value) + (axis.unit ? " " + axis.unit : "");
 const axisName = (axis) => axis.label + (axis.unit ? ` [${axis.unit}]` : "");
 const labelOf = (series) => series.name + (series.kind === "key" ? "" : `, ${series.kind}`);
 
-/** One colour for each group, in the order of appearance: as in the SVG. */
-const huesOf = (all) => {
-  const groups = [];
-  return all.map(({ group }) => {
-    if (!groups.includes(group)) groups.push(group);
-    return groups.indexOf(group) % 7;
-  });
+/** On a logarithmic axis also between decades, as far as there is room. */
+const labelled = (u, splits) => {
+  const usable = splits.filter((v) => v > 0), decades = Math.log10(Math.max(...usable) / Math.min(...usable));
+  const kept = decades <= 3 ? [1, 2, 5] : decades <= 6 ? [1, 3] : [1];
+  return splits.map((v) => (kept.includes(Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9))) ? v : null));
 };
 
-const swatch = (series, hue) => {
+const swatch = (series, hue, dash) => {
   const colour = `var(--fr-${hue})`;
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const part = (tag, attributes) => {
@@ -44,7 +50,7 @@ const swatch = (series, hue) => {
   svg.setAttribute("width", 26); svg.setAttribute("height", 12);
   svg.setAttribute("aria-hidden", "true");
   if (series.kind !== "published" && series.shape !== "points")
-    part("path", { d: "M0 6h26", stroke: colour, "stroke-width": 2, "stroke-dasharray": (DASH[series.kind] || []).join(" ") });
+    part("path", { d: "M0 6h26", stroke: colour, "stroke-width": 2, "stroke-dasharray": (dash || []).join(" ") });
   if (series.kind === "published")
     part("circle", { cx: 13, cy: 6, r: 4.5, fill: "none", stroke: colour, "stroke-width": 2 });
   else if (series.kind === "live") part("path", { d: "M13 1l5 5l-5 5l-5 -5z", fill: colour });
@@ -76,10 +82,12 @@ const aligned = (all) => {
 
 class Plot {
   constructor(figure) {
-    this.xy = JSON.parse(figure.querySelector("script.data").textContent);
+    const data = figure.querySelector("script.data");
+    this.xy = JSON.parse(data.textContent);
     this.host = figure.querySelector(".live");
     this.host.classList.add("fr");
-    this.hues = huesOf(this.xy.series);
+    // A colour for each group, the same in all figures of the page.
+    this.hues = data.dataset.hues.split(" ");
     this.data = aligned(this.xy.series);
     this.on = this.xy.series.map(() => true);
     this.at = null;
@@ -101,7 +109,7 @@ class Plot {
   bar() {
     const bar = make("div", { class: "bar", role: "group", "aria-label": "Series" });
     this.xy.series.forEach((series, index) => {
-      const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(series, this.hues[index]), labelOf(series));
+      const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(series, this.hues[index], dashOf(this.xy.series, index)), labelOf(series));
       button.addEventListener("click", () => {
         this.on[index] = !this.on[index];
         button.setAttribute("aria-pressed", this.on[index]);
@@ -148,14 +156,19 @@ class Plot {
       distr: this.xy[key].log ? 3 : 1, log: 10, time: false, auto: true,
       range: (u, low, high) => this.range(key, low, high, u),
     });
+    const settings = this.settings();
+    const places = settings.length ? {
+      splits: (u) => settings.filter((v) => v >= u.scales.x.min && v <= u.scales.x.max),
+      filter: (u, splits) => this.apart(u, splits),
+    } : x.log ? { filter: labelled } : {};
     return {
       width, height: this.height(), legend: { show: false }, padding: [8, 22, 0, 0],
       cursor: { drag: { x: true, y: true, uni: 40 }, focus: { prox: 24 }, points: { size: 9, width: 2 } },
       focus: { alpha: 0.35 },
       scales: { x: scale("x"), y: scale("y") },
       axes: [
-        axis({ label: axisName(x), labelFont: font, labelSize: 22, size: 34 }),
-        axis({ size: (u, values) => 14 + 7.2 * Math.max(3, ...(values || []).map((v) => (v || "").length)) }),
+        axis({ label: axisName(x), labelFont: font, labelSize: 22, size: 34, ...places }),
+        axis({ ...(y.log ? { filter: labelled } : {}), size: (u, values) => 14 + 7.2 * Math.max(3, ...(values || []).map((v) => (v || "").length)) }),
       ],
       series: [{}, ...series.map((s, i) => this.seriesOptions(s, i, colour))],
       hooks: {
@@ -163,6 +176,23 @@ class Plot {
         setCursor: [(u) => { if (u.cursor.idx != null && u.cursor.left >= 0) this.say(u.cursor.idx); }],
       },
     };
+  }
+
+  /** Places on the x axis that were set, if they are few: what its ticks stand at. */
+  settings() {
+    const all = [...new Set(this.data[0])];
+    return all.length >= 2 && all.length <= SETTINGS_MAX ? all : [];
+  }
+
+  /** A label has its room, or it is left out. */
+  apart(u, splits) {
+    let free = -Infinity;
+    return splits.map((value) => {
+      const left = u.valToPos(value, "x"), half = shown(value).length * 3.6;
+      if (left - half < free) return null;
+      free = left + half + 6;
+      return value;
+    });
   }
 
   seriesOptions(series, index, colour) {
@@ -173,7 +203,7 @@ class Plot {
     const open = series.kind === "published";
     return {
       label: labelOf(series), show: this.on[index], stroke: ink, width: 2, spanGaps: true,
-      dash: DASH[series.kind], focus: true,
+      dash: dashOf(this.xy.series, index), focus: true,
       paths: joined ? (stepped ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear()) : () => null,
       points: {
         show: !many && series.kind !== "live" && (open || !stepped), size: open ? 10 : 6,
@@ -397,6 +427,42 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", () => copy(document.getElementById(button.dataset.copy).textContent, button));
 }
 document.querySelectorAll("figure.table table").forEach(sortable);
+
+/** What scrolls says so in words, until it was scrolled to its end. */
+for (const box of document.querySelectorAll(".scroll")) {
+  const cue = make("p", { class: "cue", "aria-hidden": "true" }, "more to the right →");
+  box.after(cue);
+  const look = () => { cue.hidden = box.scrollLeft + box.clientWidth > box.scrollWidth - 4; };
+  box.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(box);
+}
+
+// Folded sections open for a link into them, for print, and all at once.
+const all = [...document.querySelectorAll("main details")];
+const reveal = () => {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  const inside = target.querySelector(":scope > details");
+  if (inside) inside.open = true;
+  for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  target.scrollIntoView();
+};
+addEventListener("hashchange", reveal);
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = all.filter((part) => !part.open);
+  folded.forEach((part) => { part.open = true; });
+});
+addEventListener("afterprint", () => folded.forEach((part) => { part.open = false; }));
+for (const button of document.querySelectorAll(".unfold")) {
+  if (!all.some((part) => !part.open)) continue;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const open = all.some((part) => !part.open);
+    all.forEach((part) => { part.open = open; });
+    button.textContent = open ? "Fold all" : "Unfold all";
+  });
+}
 for (const figure of document.querySelectorAll("figure.plot")) {
   if (!figure.querySelector("script.data")) continue;
   try {
@@ -408,4 +474,5 @@ for (const figure of document.querySelectorAll("figure.plot")) {
     console.error(error);
   }
 }
+reveal();
 })();

@@ -2,6 +2,7 @@
 
 use crate::shard::unsharded;
 use std::fs;
+use std::path::Path;
 use std::time::SystemTime;
 
 /// Seconds of a day.
@@ -22,6 +23,39 @@ pub fn describe() -> String {
 /// This program, with its version.
 pub fn program() -> String {
     format!("ferrule {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The commit that it is built from.
+pub fn commit() -> &'static str {
+    env!("FERRULE_COMMIT")
+}
+
+/// How busy the machine is, over 1, 5 and 15 minutes.
+pub fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().take(3).collect();
+    if words.is_empty() { "unknown".into() } else { words.join(", ") }
+}
+
+/// Memory, all of it and what was free for programs.
+pub fn memory() -> String {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let gib = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: f64 = line.trim_start_matches(':').split_whitespace().next()?.parse().ok()?;
+        Some(kib / f64::from(1 << 20))
+    };
+    match (gib("MemTotal"), gib("MemAvailable")) {
+        (Some(all), Some(free)) => format!("{all:.1} GiB, {free:.1} GiB available"),
+        _ => "unknown".into(),
+    }
+}
+
+/// The clock that the kernel tells time by.
+pub fn clock() -> String {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let name = fs::read_to_string(path).unwrap_or_default();
+    if name.trim().is_empty() { "unknown".into() } else { name.trim().to_owned() }
 }
 
 /// Now, to the minute.
@@ -48,7 +82,24 @@ fn date_of(seconds: u64) -> String {
 
 /// The command that is running, as one types it again; of a shard, that of the whole.
 pub fn command() -> String {
-    typed(unsharded(std::env::args()))
+    let here = std::env::current_dir().unwrap_or_default();
+    typed(portable(unsharded(std::env::args()), &here))
+}
+
+/// The program by its name, and paths below the current folder as seen from there: the words
+/// mean the same on another machine.
+fn portable(words: Vec<String>, here: &Path) -> Vec<String> {
+    let relative = |word: String| match Path::new(&word).strip_prefix(here) {
+        Ok(path) if path.as_os_str().is_empty() => ".".to_owned(),
+        Ok(path) => path.display().to_string(),
+        Err(_) => word,
+    };
+    let mut words = words.into_iter();
+    let program = words.next().map(|word| match Path::new(&word).file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => word,
+    });
+    program.into_iter().chain(words.map(relative)).collect()
 }
 
 /// Words as one types them.
@@ -81,6 +132,16 @@ mod tests {
         for (seconds, date) in cases {
             assert_eq!(date_of(seconds), date);
         }
+    }
+
+    #[test]
+    fn command_has_no_path_of_this_machine_that_lies_below_its_folder() {
+        let words = ["/work/here/bin/ferrule", "study", "all", "--out", "/work/here/results"];
+        let words = words.map(str::to_owned).to_vec();
+        let found = portable(words, Path::new("/work/here"));
+        assert_eq!(found, ["ferrule", "study", "all", "--out", "results"]);
+        let words = vec!["./ferrule".to_owned(), "/elsewhere/a".to_owned()];
+        assert_eq!(portable(words, Path::new("/work/here")), ["ferrule", "/elsewhere/a"]);
     }
 
     #[test]

@@ -110,7 +110,8 @@ impl MergeArgs {
             return Err(wrong("the parts are of no `ferrule test`", REMEDY));
         };
         let (report, code) = test.again(parts)?;
-        let files = Files { report: self.report.as_deref(), folder: self.out.as_deref() };
+        let files =
+            Files { report: self.report.as_deref(), folder: self.out.as_deref(), index: None };
         files.give(&report, self.json)?;
         Ok(code)
     }

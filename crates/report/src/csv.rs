@@ -1,6 +1,7 @@
 //! For spreadsheets: a table as CSV (RFC 4180).
 
 use crate::document::Report;
+use crate::figure::{Figure, Plot};
 use crate::table::{Column, Table};
 use crate::value::{Cell, Kind};
 
@@ -30,6 +31,44 @@ pub fn render(report: &Report, table: &Table) -> String {
             fields
         });
         line(&mut text, cells.chain(source.iter().map(|(_, value)| quoted(value))));
+    }
+    text
+}
+
+/// A figure of a report: a line for each point, or for each part of a bar.
+pub fn figure(report: &Report, figure: &Figure) -> String {
+    let named = [("device", &report.device), ("program", &report.program)];
+    let source: Vec<_> = named.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let (heads, rows): (Vec<String>, Vec<Vec<String>>) = match &figure.plot {
+        Plot::Xy(xy) => {
+            let (x, y) = (quoted(&xy.x.name()), quoted(&xy.y.name()));
+            let low_high = ["low", "high"].map(str::to_owned);
+            let heads = ["series".to_owned(), "origin".to_owned(), x, y].into_iter();
+            let points = xy.series.iter().flat_map(|series| {
+                series.points().iter().map(move |point| {
+                    let of = [quoted(&series.name), series.kind().name().to_owned()];
+                    let at = [point.x, point.y.value].map(|value| value.to_string());
+                    of.into_iter().chain(at).chain([number(point.y.low), number(point.y.high)])
+                })
+            });
+            (heads.chain(low_high).collect(), points.map(Iterator::collect).collect())
+        }
+        Plot::Bars(bars) => {
+            let heads = ["bar".to_owned(), "part".to_owned(), "origin".to_owned()].into_iter();
+            let parts = bars.bars.iter().flat_map(|bar| {
+                bar.values().iter().zip(&bars.parts).map(|(value, part)| {
+                    let of = [quoted(&bar.name), quoted(part), bars.kind().name().to_owned()];
+                    of.into_iter().chain([value.to_string()]).collect()
+                })
+            });
+            (heads.chain([quoted(&bars.axis.name())]).collect(), parts.collect())
+        }
+    };
+    let mut text = String::new();
+    line(&mut text, heads.into_iter().chain(source.iter().map(|(name, _)| (*name).to_owned())));
+    for row in rows {
+        line(&mut text, row.into_iter().chain(source.iter().map(|(_, value)| quoted(value))));
     }
     text
 }

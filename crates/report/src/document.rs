@@ -1,10 +1,14 @@
 //! The document: what was asked, what came out, and how to get it again.
 
 use crate::figure::{Figure, Plot};
+use crate::inventory::Item;
 use crate::judgement::Claim;
-use crate::table::Table;
-use crate::value::Kind;
+use crate::table::{Column, Table};
+use crate::value::{Cell, Kind};
 use serde::{Deserialize, Serialize};
+
+/// How words begin that say why there is no number.
+pub(crate) const NOT_RUN: &str = "not run: ";
 
 /// A report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,8 +35,30 @@ pub struct Report {
     /// It was stopped before its end: what is there is not all.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// The figure that shows the answer, by its id: a page begins with it, and folds the rest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lead: String,
+    /// More of where and how it was made: commit, load, memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub circumstances: Vec<Circumstance>,
+    /// How to cite what was reproduced, and the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub citations: Vec<String>,
+    /// All that the print shows, and where it is here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inventory: Vec<Item>,
     /// From top to bottom.
     pub sections: Vec<Section>,
+}
+
+/// A circumstance of a run by its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Circumstance {
+    /// In a word or two: `load`, `memory`.
+    pub name: String,
+    /// In words.
+    pub value: String,
 }
 
 /// A part with a heading.
@@ -102,14 +128,18 @@ impl Report {
             command: String::new(),
             date: String::new(),
             partial: false,
+            lead: String::new(),
+            circumstances: Vec::new(),
+            citations: Vec::new(),
+            inventory: Vec::new(),
             sections: Vec::new(),
         }
     }
 
     /// Where its numbers come from, by name; what is not known is left out.
-    pub fn facts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
         let partial = if self.partial { "yes: stopped before the end" } else { "" };
-        let all = [
+        let all: [(&str, &str); 6] = [
             ("partial", partial),
             ("device", &self.device),
             ("program", &self.program),
@@ -117,7 +147,30 @@ impl Report {
             ("command", &self.command),
             ("date", &self.date),
         ];
-        all.into_iter().filter(|(_, value)| !value.is_empty())
+        let more = self.circumstances.iter();
+        let more = more.map(|fact| (fact.name.as_str(), fact.value.as_str()));
+        all.into_iter().chain(more).filter(|(_, value)| !value.is_empty())
+    }
+
+    /// What could not be run and why, each reason once.
+    pub fn reasons(&self) -> Vec<String> {
+        let cells = self.tables().flat_map(|table| table.columns()).flat_map(Column::cells);
+        let judgements = self.claims().flat_map(|claim| &claim.judgements);
+        let unrun =
+            judgements.filter(|judgement| judgement.is_unrun()).map(|judgement| judgement.words());
+        let found = cells.filter_map(Cell::reason).filter_map(|words| words.strip_prefix(NOT_RUN));
+        let mut reasons: Vec<String> = Vec::new();
+        for reason in found.map(str::to_owned).chain(unrun) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons
+    }
+
+    /// The figure that shows the answer.
+    pub fn leading(&self) -> Option<&Figure> {
+        self.figures().find(|figure| figure.id == self.lead)
     }
 
     /// All blocks, in order.

@@ -3,6 +3,9 @@
 use crate::value::{Kind, Measure, Origin};
 use serde::{Deserialize, Serialize};
 
+/// With more places on an axis than these its ticks are round numbers.
+const SETTINGS_MAX: usize = 12;
+
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +43,18 @@ pub struct Xy {
     /// Places on the x axis with a name, such as where a device saturates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
+}
+
+impl Xy {
+    /// Places on the x axis that were set, such as sizes of packets, if they are few: what
+    /// its ticks stand at.
+    pub fn settings(&self) -> Vec<f64> {
+        let mut all: Vec<f64> =
+            self.series.iter().flat_map(|s| s.points.iter().map(|point| point.x)).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        if (2..=SETTINGS_MAX).contains(&all.len()) { all } else { Vec::new() }
+    }
 }
 
 /// An axis.

@@ -361,7 +361,12 @@ impl Judgement {
         Self { kind, evidence: None, note: why }
     }
 
-    /// Which numbers.
+    /// True if its live part did not run, for a reason that others may share: pages say it once.
+    pub fn is_unrun(&self) -> bool {
+        self.kind == Kind::Live && self.evidence.is_none()
+    }
+
+    /// Origin of the numbers.
     pub fn kind(&self) -> Kind {
         self.kind
     }

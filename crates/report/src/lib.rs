@@ -3,7 +3,7 @@
 //! ```text
 //!                    ┌─ terminal   aligned, as wide as the terminal
 //!                    ├─ json       schema ferrule-report/1, reads back
-//!   Report ──────────┼─ csv        one file for each table
+//!   Report ──────────┼─ csv        one file for each table, one for each figure
 //!   question, answer ├─ svg        one file for each figure
 //!   tables, figures  └─ html       one page that needs nothing else: plots that
 //!   claims, errata                 zoom and name values, light, dark, phone, print
@@ -19,6 +19,7 @@ pub mod csv;
 mod document;
 mod figure;
 pub mod html;
+mod inventory;
 pub mod json;
 mod judgement;
 mod scale;
@@ -27,8 +28,9 @@ mod table;
 pub mod terminal;
 mod value;
 
-pub use document::{Block, Erratum, Proof, Report, Section};
+pub use document::{Block, Circumstance, Erratum, Proof, Report, Section};
 pub use figure::{Axis, Bar, Bars, Figure, Mark, Plot, Point, Series, Shape, TypedBars, Xy};
+pub use inventory::{Item, State};
 pub use judgement::{
     ABOUT_PERCENT, Claim, Condition, Evidence, Judgement, REPEATS_MIN, Taken, Threshold, Verdict,
 };

@@ -83,10 +83,21 @@ impl Scale {
         (0..=count.min(TICKS_MAX)).map(|n| round((first + n as f64) * step, step)).collect()
     }
 
+    /// Where they stand if these values were set: at them, so that none is at a place that
+    /// nobody tried.
+    pub fn ticks_at(&self, settings: &[f64]) -> Vec<f64> {
+        let placed = |value: &f64| self.place(*value).is_some();
+        match settings {
+            [] => self.ticks(),
+            all => all.iter().copied().filter(placed).collect(),
+        }
+    }
+
     fn log_ticks(&self) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
         let within: &[f64] = match decades {
-            d if d <= 2.0 => &[1.0, 2.0, 5.0],
+            d if d <= 3.0 => &[1.0, 2.0, 5.0],
+            d if d <= TICKS => &[1.0, 3.0],
             _ => &[1.0],
         };
         let stride = (decades / TICKS).ceil().max(1.0) as i32;

@@ -117,6 +117,12 @@ impl Column {
         !self.cells.iter().any(words) && !self.cells.is_empty()
     }
 
+    /// The reason why it has no result at all, if all its cells have the same.
+    pub fn without(&self) -> Option<&str> {
+        let first = self.cells.first()?.reason()?;
+        self.cells.iter().all(|cell| cell.reason() == Some(first)).then_some(first)
+    }
+
     /// A cell as words; one that is not there is empty.
     pub fn show(&self, row: usize) -> String {
         match self.cells.get(row) {

@@ -1,6 +1,6 @@
 //! For a terminal: verdict first, tables aligned and no wider than the terminal.
 
-use crate::document::{Block, Erratum, Proof, Report};
+use crate::document::{Block, Erratum, NOT_RUN, Proof, Report};
 use crate::judgement::{Claim, Verdict};
 use crate::table::{Column, Table};
 use crate::value::Kind;
@@ -75,6 +75,11 @@ pub fn render(report: &Report, terminal: Terminal) -> String {
     let mut text = format!("{}\n", terminal.bold(&clean(&report.title)));
     text += &paragraph(&report.question, terminal, 0, |line| terminal.faint(line));
     text += &format!("\n{}", paragraph(&report.answer, terminal, 0, |line| terminal.bold(line)));
+    let reasons = report.reasons();
+    if !reasons.is_empty() {
+        let words = format!("Not run: {}.", reasons.join("; "));
+        text += &format!("\n{}", paragraph(&words, terminal, 0, str::to_owned));
+    }
     for section in &report.sections {
         text += &format!("\n{}\n", terminal.bold(&clean(&section.title)));
         for block in &section.blocks {
@@ -144,28 +149,30 @@ fn erratum(erratum: &Erratum, terminal: Terminal) -> String {
 /// becomes a block of lines.
 pub fn render_table(table: &Table, terminal: Terminal) -> String {
     let mut text = terminal.bold(&clean(&table.title));
-    let common = common_kind(table.columns());
+    // Why nothing was run stands at the report's head.
+    let is_told = |column: &&Column| !column.without().is_some_and(|why| why.starts_with(NOT_RUN));
+    let columns: Vec<Column> = table.columns().iter().filter(is_told).cloned().collect();
+    let common = common_kind(&columns);
     if let Some(kind) = common {
         // Said once, it leaves room for the numbers.
         text += &format!("  {}", terminal.kind(kind, kind.name()));
     }
     text.push('\n');
-    let grid: Vec<Vec<String>> = table
-        .columns()
+    let grid: Vec<Vec<String>> = columns
         .iter()
         .map(|column| (0..table.rows()).map(|row| clean(&column.show(row))).collect())
         .collect();
     let mut widths: Vec<usize> =
-        table.columns().iter().zip(&grid).map(|(c, cells)| wanted(c, cells, common)).collect();
-    if squeeze(table.columns(), &mut widths, terminal.width) {
-        text += &heads(table.columns(), &widths, common, terminal);
+        columns.iter().zip(&grid).map(|(c, cells)| wanted(c, cells, common)).collect();
+    if squeeze(&columns, &mut widths, terminal.width) {
+        text += &heads(&columns, &widths, common, terminal);
         for row in 0..table.rows() {
             let cells: Vec<&str> =
                 grid.iter().map(|cells| cells.get(row).map_or("", String::as_str)).collect();
-            text += &lines(table.columns(), &cells, &widths);
+            text += &lines(&columns, &cells, &widths);
         }
     } else {
-        text += &blocks(table, &grid, terminal);
+        text += &blocks(&columns, table.rows(), &grid, terminal);
     }
     text + &render_note(&table.note, terminal)
 }
@@ -255,7 +262,7 @@ fn lines(columns: &[Column], cells: &[&str], widths: &[usize]) -> String {
 }
 
 /// Each row as lines of name and value, for a terminal that is too narrow.
-fn blocks(table: &Table, grid: &[Vec<String>], terminal: Terminal) -> String {
+fn blocks(columns: &[Column], rows: usize, grid: &[Vec<String>], terminal: Terminal) -> String {
     let name = |column: &Column| {
         let under = under(column, None);
         if under.is_empty() {
@@ -264,10 +271,10 @@ fn blocks(table: &Table, grid: &[Vec<String>], terminal: Terminal) -> String {
             format!("{} ({under})", clean(column.head()))
         }
     };
-    let names: Vec<String> = table.columns().iter().map(name).collect();
+    let names: Vec<String> = columns.iter().map(name).collect();
     let widest = names.iter().map(|name| columns_of(name)).max().unwrap_or(0);
     let mut text = String::new();
-    for row in 0..table.rows() {
+    for row in 0..rows {
         for (name, cells) in names.iter().zip(grid) {
             let blank = " ".repeat(widest - columns_of(name));
             let cell = cells.get(row).map_or("", String::as_str);

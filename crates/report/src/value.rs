@@ -198,6 +198,14 @@ impl Cell {
         if measure.is_finite() { Self::Number(measure) } else { Self::missing("no number") }
     }
 
+    /// Why there is nothing, if there is nothing.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Missing { missing } => Some(missing),
+            _ => None,
+        }
+    }
+
     /// The number, if it is one.
     pub fn measure(&self) -> Option<Measure> {
         match self {

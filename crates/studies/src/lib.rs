@@ -7,11 +7,15 @@
 //!   somebody with ports ─ live ─────┘            claim, the errata shown by arithmetic
 //! ```
 //!
+//! Each digest lists all that its paper shows ([`inventory`]), so that a report says of every
+//! system, table and figure where it is, or why it is not.
+//!
 //! A study is a configuration of Ferrule's nodes, a topology and traffic; it has no
 //! packet code. The crate is pure: who has ports measures and passes the result in.
 #![forbid(unsafe_code)]
 
 pub mod acl_mpls;
+pub mod inventory;
 pub mod ipsec_ip_layer;
 pub mod macsec_mobility;
 pub mod prebuffered_ctr;

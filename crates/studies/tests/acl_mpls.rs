@@ -1,6 +1,8 @@
 //! The study, run as `--quick` does: what it must reproduce, and what it says where
 //! something is missing.
 
+mod held;
+
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Table, Verdict, html, json};
 use ferrule_studies::acl_mpls::model::{self, Model};
 use ferrule_studies::acl_mpls::nodes::{List, System};
@@ -115,4 +117,14 @@ fn acl_mpls_live_has_every_case() {
     assert_eq!(judged("outbound-worse"), Verdict::Fails);
     assert_eq!(judged("mpls-neutral"), Verdict::Holds);
     assert_eq!(judged("one-stream"), Verdict::Fails);
+}
+
+#[test]
+fn nothing_that_the_paper_shows_is_missing_in_silence() {
+    held::inventory(
+        ferrule_studies::acl_mpls::NAME,
+        &[reported()],
+        &[1, 2, 3],
+        &[1, 2, 3, 4, 5, 8],
+    );
 }

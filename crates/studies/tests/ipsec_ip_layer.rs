@@ -1,6 +1,8 @@
 //! The study, run as `--quick` does: what it must reproduce, and what it says where
 //! something is missing.
 
+mod held;
+
 use ferrule_lab::Profile;
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::ipsec_ip_layer::cases::{Application, Mode, Protection, Way};
@@ -355,4 +357,15 @@ fn one_machine_is_named_for_each_column_of_the_model() {
         assert_eq!(table.rows(), modelled().sizes.len());
         assert_eq!(table.columns().len(), 1 + Way::all().count());
     }
+}
+
+#[test]
+fn nothing_that_the_paper_shows_is_missing_in_silence() {
+    let live = document(&Study::read(), modelled(), &as_if_live(|_, _| 1.5));
+    held::inventory(
+        ferrule_studies::ipsec_ip_layer::NAME,
+        &[reported(), &live],
+        &[],
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    );
 }

@@ -1,6 +1,8 @@
 //! The study, run as `--quick` does: what it must reproduce, and what it says where
 //! something is missing.
 
+mod held;
+
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::prebuffered_ctr::live::{CROWDED, Live, Measured, Trial};
 use ferrule_studies::prebuffered_ctr::model::{self, Model};
@@ -259,4 +261,14 @@ fn prebuffered_delays_are_judged_by_small_packets_beside_large_ones() {
     let mut slow = modelled().clone();
     slow.crowded[1].in_time = slow.crowded[1].packets * 9 / 10;
     assert_eq!(by(&slow), Verdict::Fails);
+}
+
+#[test]
+fn nothing_that_the_paper_shows_is_missing_in_silence() {
+    held::inventory(
+        ferrule_studies::prebuffered_ctr::NAME,
+        &[reported()],
+        &[1],
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    );
 }

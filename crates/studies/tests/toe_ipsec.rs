@@ -1,6 +1,8 @@
 //! The study, run as `--quick` does: what it must reproduce, and what it says where
 //! something is missing.
 
+mod held;
+
 use ferrule_report::{Block, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::toe_ipsec::bench::{Way, datagrams, stream};
 use ferrule_studies::toe_ipsec::live::{Cost, Engines, Live, Load, Point, Sweep, Turns};
@@ -250,4 +252,15 @@ fn toe_live_columns_are_there_for_three_systems_both_ways_and_crossovers_by_suit
     }
     let page = html::render(&document(modelled(), &Ok(slow)));
     assert!(page.contains("tester too slow"));
+}
+
+#[test]
+fn nothing_that_the_paper_shows_is_missing_in_silence() {
+    let live = document(modelled(), &Ok(as_if_live(|_, _| 1.0)));
+    held::inventory(
+        ferrule_studies::toe_ipsec::NAME,
+        &[reported(), &live],
+        &[1, 2],
+        &[1, 2, 3, 4, 5, 6, 7],
+    );
 }

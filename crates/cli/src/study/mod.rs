@@ -2,6 +2,7 @@
 
 pub mod applications;
 mod ends;
+mod list;
 mod part;
 mod phone;
 mod queue_pair;
@@ -10,22 +11,23 @@ mod suites;
 mod systems;
 pub mod token;
 pub mod trials;
+mod written;
 
 pub use part::{Part, SCHEMA};
 
 use crate::answer;
 use crate::demo::{bench, is_root};
 use crate::paint::{Paint, emit};
-use crate::results::{Failed, Files};
 use crate::shard::Shard;
 use crate::{interrupt, machine};
 use clap::Args;
-use ferrule_report::{Report, json, terminal};
+use ferrule_report::{Circumstance, Report, json, terminal};
 use ferrule_studies::{acl_mpls, ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
+use written::Written;
 
 /// Exit status where a file cannot be written.
 const ENVIRONMENT: u8 = 3;
@@ -41,12 +43,13 @@ const USAGE: u8 = 2;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ferrule study list
+  ferrule study list                            what the papers show, and where it is
+  ferrule study all --report pages              a page for each study, and pages/index.html
   ferrule study macsec-mobility --report study.html
   ferrule study prebuffered-ctr
   ferrule study all --json --quick              one document for each study
   ferrule study all --json --shard 0/4 > 0.json   the first of four parts, for `ferrule merge`
-  ferrule study macsec-mobility --out results     page, JSON, a CSV for each table, SVG figures")]
+  ferrule study macsec-mobility --out results     page, JSON, CSV, SVG, fit, environment")]
 pub struct StudyArgs {
     /// A study's name, `list`, or `all`
     #[arg(value_name = "NAME")]
@@ -54,10 +57,12 @@ pub struct StudyArgs {
     /// Print JSON (schema ferrule-report/1) instead of tables
     #[arg(long)]
     json: bool,
-    /// Write a page with interactive figures that needs nothing else
-    #[arg(long, value_name = "FILE")]
+    /// Write a page with interactive figures that needs nothing else; of `all` a folder of
+    /// pages with an index
+    #[arg(long, value_name = "PATH")]
     report: Option<PathBuf>,
-    /// Write page, JSON, a CSV file for each table and an SVG file for each figure here
+    /// Write page, JSON, environment, what models were fitted to and as what, a CSV file for
+    /// each table and figure and an SVG file for each figure here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Fewer frames and coarser searches: seconds instead of a minute
@@ -81,19 +86,21 @@ const STUDIES: [(&str, &str); 5] = [
 impl StudyArgs {
     /// Runs it: 0 if every claim that was looked at holds, 1 if one fails.
     pub fn run(self) -> ExitCode {
-        let chosen: Vec<&str> = match self.name.as_str() {
-            "list" => return list(self.json),
+        let chosen: Vec<&'static str> = match self.name.as_str() {
+            "list" => return list::print(self.json),
             "all" => STUDIES.iter().map(|(name, _)| *name).collect(),
-            name if STUDIES.iter().any(|(known, _)| *known == name) => vec![name],
             name => {
-                let known: Vec<_> = STUDIES.iter().map(|(name, _)| *name).collect();
-                let known = known.join(", ");
-                let what = format!(
-                    "there is no study `{name}`\n  there are {known}, and `list` and `all`"
-                );
-                return answer::wrong(&what, USAGE);
+                STUDIES.iter().map(|(known, _)| *known).filter(|known| *known == name).collect()
             }
         };
+        if chosen.is_empty() {
+            let known = STUDIES.map(|(name, _)| name).join(", ");
+            let what = format!(
+                "there is no study `{}`\n  there are {known}, and `list` and `all`",
+                self.name
+            );
+            return answer::wrong(&what, USAGE);
+        }
         if let Err(fault) = interrupt::flag() {
             return answer::fault(&fault);
         }
@@ -107,13 +114,18 @@ impl StudyArgs {
     }
 
     /// One study after the other, until somebody wants an end.
-    fn each(&self, chosen: &[&str]) -> ExitCode {
+    fn each(&self, chosen: &[&'static str]) -> ExitCode {
+        told_missing(chosen);
+        let mut written = Written::to(self.report.clone(), self.out.clone(), chosen.len() > 1);
         let mut failed = false;
         for (done, name) in chosen.iter().enumerate() {
             let report = study(name, self.quick);
             failed |= ferrule_studies::has_failed(&report);
-            if let Err((path, error)) = self.write(&report, name, chosen.len() > 1) {
-                return answer::wrong(&format!("{}: {error}", path.display()), ENVIRONMENT);
+            match written.add(name, &report) {
+                Ok(pages) => self.show(&report, pages),
+                Err((path, error)) => {
+                    return answer::wrong(&format!("{}: {error}", path.display()), ENVIRONMENT);
+                }
             }
             if interrupt::wanted() {
                 let text = format!("stopped: {} of {} studies begun\n", done + 1, chosen.len());
@@ -136,51 +148,36 @@ impl StudyArgs {
         part.code(interrupt::wanted())
     }
 
-    /// Where it is asked for; on the terminal unless JSON goes there.
-    fn write(&self, report: &Report, name: &str, several: bool) -> Result<(), Failed> {
-        let named = |path: &Path| {
-            // Several studies do not overwrite each other.
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let end = path.extension().map(|end| format!(".{}", end.to_string_lossy()));
-            match several {
-                true => path.with_file_name(format!("{stem}-{name}{}", end.unwrap_or_default())),
-                false => path.to_owned(),
-            }
-        };
-        let page = self.report.as_deref().map(named);
-        let folder = self.out.as_ref().map(|f| f.join(if several { name } else { "" }));
-        let files = Files { report: page.as_deref(), folder: folder.as_deref() };
-        let written = files.write(report)?;
+    /// Prints a report: as JSON, or for people with where its pages are.
+    fn show(&self, report: &Report, pages: Vec<PathBuf>) {
         let text = if self.json {
             json::render(report)
         } else {
             let terminal = Paint::for_stream(&std::io::stdout()).terminal();
             let mut text = terminal::render(report, terminal);
-            for path in written {
+            for path in pages {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 text += &format!("report    file://{}\n", path.display());
             }
             text
         };
         emit(&mut std::io::stdout().lock(), &text);
-        Ok(())
     }
 }
 
-fn list(json: bool) -> ExitCode {
-    let text = if json {
-        let each = STUDIES.map(|(name, about)| serde_json::json!({ "name": name, "about": about }));
-        format!("{:#}\n", serde_json::Value::from(each.to_vec()))
-    } else {
-        STUDIES.map(|(name, about)| format!("{name:<18}{about}\n")).concat()
-    };
-    emit(&mut std::io::stdout().lock(), &text);
-    ExitCode::SUCCESS
+/// Says before anything runs which programs are missing, all at once.
+fn told_missing(chosen: &[&str]) {
+    let missing: Vec<String> = chosen.iter().flat_map(|name| list::missing(name)).collect();
+    if !missing.is_empty() {
+        let text = format!("not installed, so not run live: {}\n", missing.join(", "));
+        emit(&mut std::io::stderr().lock(), &text);
+    }
 }
 
 /// Runs a study, with progress on a terminal.
 fn study(name: &str, quick: bool) -> Report {
     let begun = Instant::now();
+    let load = machine::load();
     let terminal = std::io::stderr().is_terminal();
     let paint = Paint::for_stream(&std::io::stderr());
     // Whoever wants an end gets what there is, and a model that is soon done.
@@ -233,7 +230,27 @@ fn study(name: &str, quick: bool) -> Report {
     report.machine = machine::describe();
     report.command = machine::command();
     report.date = machine::date();
+    report.circumstances = circumstances(load, begun.elapsed().as_secs());
+    report.citations.push(format!(
+        "Ferrule {}, commit {}, `CITATION.cff`: the reproduction",
+        env!("CARGO_PKG_VERSION"),
+        machine::commit()
+    ));
     report
+}
+
+/// Where and how a study was run, beside machine and date.
+fn circumstances(load: String, seconds: u64) -> Vec<Circumstance> {
+    let all = [
+        ("commit", machine::commit().to_owned()),
+        ("seeds", "fixed in the program: the model gives the same numbers each time".to_owned()),
+        ("load", format!("{load} before (1, 5, 15 minutes); {} after", machine::load())),
+        ("memory", machine::memory()),
+        ("clock", machine::clock()),
+        ("root", if is_root() { "yes" } else { "no" }.to_owned()),
+        ("took", format!("{seconds} s")),
+    ];
+    all.map(|(name, value)| Circumstance { name: name.to_owned(), value }).into()
 }
 
 /// What is measured live is left out once somebody wants an end.

@@ -391,7 +391,11 @@ impl Results {
             part.print();
             return Ok(answer.code());
         }
-        let files = results::Files { report: self.report.as_deref(), folder: self.out.as_deref() };
+        let files = results::Files {
+            report: self.report.as_deref(),
+            folder: self.out.as_deref(),
+            index: None,
+        };
         files.give(&answer.report, self.json)?;
         Ok(answer.code())
     }

@@ -1,6 +1,7 @@
 //! What a section is made of, as HTML.
 
-use crate::document::{Block, Erratum, Proof, Report};
+use super::Page;
+use crate::document::{Block, Erratum, NOT_RUN, Proof};
 use crate::figure::{Figure, Plot};
 use crate::judgement::{Claim, Verdict};
 use crate::svg::{self, escaped};
@@ -9,7 +10,7 @@ use crate::value::{Cell, Kind};
 use std::fmt::Write;
 
 /// One block.
-pub fn write(page: &mut String, report: &Report, block: &Block) {
+pub fn write(page: &mut String, about: &Page<'_>, block: &Block) {
     let _ = match block {
         Block::Text(words) => writeln!(page, "<p>{}</p>", inline(words)),
         Block::List(items) => {
@@ -19,11 +20,11 @@ pub fn write(page: &mut String, report: &Report, block: &Block) {
         Block::Code(code) => {
             writeln!(page, "<pre tabindex=\"0\"><code>{}</code></pre>", escaped(code))
         }
-        Block::Table(it) => writeln!(page, "{}", table(report, it)),
-        Block::Figure(it) => writeln!(page, "{}", figure(it)),
+        Block::Table(it) => writeln!(page, "{}", table(about, it)),
+        Block::Figure(it) => writeln!(page, "{}", figure(about, it)),
         Block::Claims(claims) => {
-            let claims = claims.iter().map(claim).collect::<String>();
-            writeln!(page, "<div class=\"claims\">\n{claims}</div>")
+            let list = claims.iter().map(claim).collect::<String>();
+            writeln!(page, "<div class=\"claims\">\n{list}{}</div>", unjudged(claims))
         }
         Block::Errata(errata) => {
             let errata = errata.iter().map(erratum).collect::<String>();
@@ -49,9 +50,19 @@ pub fn inline(words: &str) -> String {
     text
 }
 
-/// The word for an origin.
+/// The word for an origin, with the sign that its points have in every figure.
 pub fn kind(kind: Kind) -> String {
-    format!("<span class=\"kind {0}\">{0}</span>", kind.name())
+    let sign = match kind {
+        Kind::Published => "○",
+        Kind::Model => "●",
+        Kind::Live => "◆",
+        Kind::Derived => "=",
+        Kind::Fitted => "≈",
+        Kind::Asserted => "“",
+        Kind::Key => "",
+    };
+    let name = kind.name();
+    format!("<span class=\"kind {name}\"><span aria-hidden=\"true\">{sign}</span> {name}</span>")
 }
 
 /// The word for a verdict, with a sign that needs no colour.
@@ -69,30 +80,98 @@ pub fn badge(verdict: Verdict) -> String {
     )
 }
 
-fn table(report: &Report, table: &Table) -> String {
+/// Columns without a result are left out: the reason is said once.
+fn table(about: &Page<'_>, table: &Table) -> String {
     let (id, title) = (escaped(&table.id), escaped(&table.title));
+    let shown: Vec<&Column> = table.columns().iter().filter(|c| c.without().is_none()).collect();
+    let csv = data(&crate::csv::render(about.report, table));
     let mut text = format!(
         "<figure class=\"table\" id=\"table-{id}\">\n<figcaption><h3>{title}</h3>\
-         <button type=\"button\" data-csv=\"{id}\" hidden>Copy CSV</button></figcaption>\n\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n<thead><tr>"
+         <button type=\"button\" data-csv=\"{id}\" hidden>Copy CSV</button></figcaption>\n"
     );
-    for column in table.columns() {
+    let notes = Footnotes::of(&shown);
+    if shown.iter().any(|column| column.kind() != Kind::Key) || shown.len() == table.columns().len()
+    {
+        text += &grid(&shown, table, &title, &notes);
+    } else {
+        text += "<p class=\"note\">Not run.</p>\n";
+    }
+    for words in [&left_out(table), &notes.words(), &inline(&table.note)] {
+        if !words.is_empty() {
+            let _ = writeln!(text, "<p class=\"note\">{words}</p>");
+        }
+    }
+    let _ =
+        write!(text, "<script type=\"application/json\" id=\"csv-{id}\">{csv}</script>\n</figure>");
+    text
+}
+
+fn grid(columns: &[&Column], table: &Table, title: &str, notes: &Footnotes<'_>) -> String {
+    let mut text = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n\
+         <caption class=\"quiet\">{title}</caption>\n<thead><tr>"
+    );
+    for column in columns {
         text += &head(column);
     }
     text += "</tr></thead>\n<tbody>\n";
     for row in 0..table.rows() {
-        let cells = table.columns().iter().enumerate();
-        let cells: String = cells.map(|(number, column)| cell(column, row, number == 0)).collect();
+        let cells = columns.iter().enumerate();
+        let cells: String =
+            cells.map(|(number, column)| cell(column, row, number == 0, notes)).collect();
         let _ = writeln!(text, "<tr>{cells}</tr>");
     }
-    text += "</tbody></table></div>\n";
-    if !table.note.is_empty() {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", inline(&table.note));
+    text + "</tbody></table></div>\n"
+}
+
+/// Columns that are left out for a reason that the page's head does not give.
+fn left_out(table: &Table) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for column in table.columns() {
+        let Some(reason) = column.without().filter(|reason| !reason.starts_with(NOT_RUN)) else {
+            continue;
+        };
+        let head = escaped(column.head());
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, heads)) => heads.push(head),
+            None => reasons.push((reason, vec![head])),
+        }
     }
-    let csv = data(&crate::csv::render(report, table));
-    let _ =
-        write!(text, "<script type=\"application/json\" id=\"csv-{id}\">{csv}</script>\n</figure>");
-    text
+    let each = reasons
+        .iter()
+        .map(|(reason, heads)| format!("Left out: {} ({}).", heads.join(", "), escaped(reason)));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// Reasons that several cells of a table have: a letter in each, the words beneath it.
+struct Footnotes<'a>(Vec<&'a str>);
+
+impl<'a> Footnotes<'a> {
+    fn of(columns: &[&'a Column]) -> Self {
+        let all = || columns.iter().flat_map(|column| column.cells()).filter_map(Cell::reason);
+        let mut repeated = Vec::new();
+        for reason in all().filter(|reason| reason.chars().count() > 1) {
+            let often = all().filter(|other| *other == reason).count() > 1;
+            if often && !repeated.contains(&reason) {
+                repeated.push(reason);
+            }
+        }
+        Self(repeated)
+    }
+
+    /// The sign in a cell.
+    fn sign(&self, reason: &str) -> Option<char> {
+        let at = self.0.iter().position(|known| *known == reason)?;
+        char::from_digit(10 + u32::try_from(at).ok()?, 36)
+    }
+
+    fn words(&self) -> String {
+        let each = self.0.iter().map(|reason| {
+            let sign = self.sign(reason).map(String::from).unwrap_or_default();
+            format!("<sup>{sign}</sup> {}", escaped(reason))
+        });
+        each.collect::<Vec<_>>().join("; ")
+    }
 }
 
 fn head(column: &Column) -> String {
@@ -108,8 +187,12 @@ fn head(column: &Column) -> String {
     )
 }
 
-fn cell(column: &Column, row: usize, first: bool) -> String {
-    let shown = escaped(&column.show(row));
+fn cell(column: &Column, row: usize, first: bool, notes: &Footnotes<'_>) -> String {
+    let reason = column.cells().get(row).and_then(Cell::reason);
+    let shown = match reason.and_then(|reason| notes.sign(reason)) {
+        Some(sign) => format!("–<sup>{sign}</sup>"),
+        None => escaped(&column.show(row)),
+    };
     let tag = if first { "th scope=\"row\"" } else { "td" };
     let end = if first { "th" } else { "td" };
     let attributes = match column.cells().get(row) {
@@ -124,24 +207,29 @@ fn cell(column: &Column, row: usize, first: bool) -> String {
     format!("<{tag}{attributes}>{shown}</{end}>")
 }
 
-fn figure(figure: &Figure) -> String {
+fn figure(about: &Page<'_>, figure: &Figure) -> String {
     let (id, title) = (escaped(&figure.id), escaped(&figure.title));
-    let drawn = svg::inline(figure);
+    let drawn = svg::inline(figure, &about.hues);
     let mut text = format!(
         "<figure class=\"plot\" id=\"figure-{id}\">\n<figcaption><h3>{title}</h3></figcaption>\n\
-         <div class=\"scroll svg\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">{drawn}</div>\n"
+         <div class=\"svg\">{drawn}</div>\n"
     );
     if let Plot::Xy(xy) = &figure.plot {
         let json = serde_json::to_string(xy).unwrap_or_default();
+        let hues = xy.series.iter().map(|series| about.hues.hue(&series.group).to_string());
         let _ = writeln!(
             text,
             "<div class=\"live\" hidden></div>\n\
-             <script type=\"application/json\" class=\"data\">{}</script>",
+             <script type=\"application/json\" class=\"data\" data-hues=\"{}\">{}</script>",
+            hues.collect::<Vec<_>>().join(" "),
             json.replace('<', "\\u003c")
         );
     }
-    if !figure.caption.is_empty() {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", inline(&figure.caption));
+    let method = about.method.map(|number| format!("<a href=\"#s{number}\">Method and limits</a>"));
+    let words = [inline(&figure.caption), method.unwrap_or_default()];
+    let words: Vec<_> = words.iter().filter(|words| !words.is_empty()).cloned().collect();
+    if !words.is_empty() {
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", words.join(" "));
     }
     text + "</figure>"
 }
@@ -162,7 +250,8 @@ fn claim(claim: &Claim) -> String {
         badge(claim.verdict()),
         inline(&claim.text)
     );
-    for judgement in &claim.judgements {
+    let judged = claim.judgements.iter().filter(|judgement| !judgement.is_unrun());
+    for judgement in judged {
         let verdict = if claim.judgements.len() > 1 {
             format!(" <b>{}</b>:", judgement.verdict().name())
         } else {
@@ -176,6 +265,24 @@ fn claim(claim: &Claim) -> String {
         );
     }
     text + "</ul>\n</article>\n"
+}
+
+fn unjudged(claims: &[Claim]) -> String {
+    let mut reasons: Vec<(String, Kind, Vec<String>)> = Vec::new();
+    for claim in claims {
+        for judgement in claim.judgements.iter().filter(|judgement| judgement.is_unrun()) {
+            let (reason, kind) = (format!("{NOT_RUN}{}", judgement.words()), judgement.kind());
+            let name = escaped(&claim.id.replace('-', " "));
+            match reasons.iter_mut().find(|(known, of, _)| (known, *of) == (&reason, kind)) {
+                Some((_, _, names)) => names.push(name),
+                None => reasons.push((reason, kind, vec![name])),
+            }
+        }
+    }
+    let each = reasons.iter().map(|(reason, of, names)| {
+        format!("<p class=\"note\">{} {}: {}.</p>\n", kind(*of), inline(reason), names.join(", "))
+    });
+    each.collect()
 }
 
 fn erratum(erratum: &Erratum) -> String {

@@ -82,8 +82,6 @@ fn names(canvas: &mut Canvas, bar: &Bar, width: f64, top: f64) -> f64 {
     top + 18.0 + if bar.about.is_empty() { 0.0 } else { down }
 }
 
-fn fill(hue: usize) -> String {
-    // Blue, orange, grey: what a reader tells apart at once, and in print.
-    let hue = [0, 1, 6, 2, 3, 4, 5].get(hue).copied().unwrap_or(hue % super::LIGHT.len());
-    format!("fill:var(--fr-{hue})")
+fn fill(part: usize) -> String {
+    format!("fill:var(--fr-a{});stroke:var(--fr-soft);stroke-width:.6", part % super::AREAS.len())
 }

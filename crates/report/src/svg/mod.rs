@@ -10,29 +10,27 @@
 //! ```
 
 mod bars;
+mod hues;
 mod xy;
+
+pub use hues::Hues;
 
 use crate::figure::{Figure, Plot};
 use crate::value::Kind;
+use hues::{AREAS, LINES};
 use std::fmt::Write;
 
 /// Width of every figure, in its own units; about pixels on a desktop.
 pub(crate) const WIDTH: f64 = 760.0;
 /// What a letter of the usual size takes, about.
-const LETTER: f64 = 7.3;
-
-/// Colours on white: Okabe and Ito's, the light ones darkened to be read as lines.
-const LIGHT: [&str; 7] =
-    ["#0072b2", "#c4500a", "#007f5f", "#a8508a", "#8a6d00", "#3a86c8", "#555555"];
-/// The same on black.
-const DARK: [&str; 7] =
-    ["#5ab4f0", "#ff9052", "#35c99a", "#e79ac8", "#e6c02f", "#9cd0ff", "#b5b5b5"];
+const LETTER: f64 = 8.0;
 
 /// The style of a figure that stands alone.
 fn style() -> String {
-    let names = |colours: [&str; 7]| {
-        let each = colours.iter().enumerate().map(|(n, colour)| format!("--fr-{n}:{colour};"));
-        each.collect::<String>()
+    let names = |dark: usize| {
+        let lines = LINES.iter().enumerate().map(|(n, hue)| format!("--fr-{n}:{};", hue[dark]));
+        let areas = AREAS.iter().enumerate().map(|(n, hue)| format!("--fr-a{n}:{};", hue[dark]));
+        lines.chain(areas).collect::<String>()
     };
     format!(
         ".fr{{{}--fr-ink:#1b1f24;--fr-soft:#5b6570;--fr-grid:#d9dee3;--fr-paper:#ffffff;\
@@ -42,15 +40,20 @@ fn style() -> String {
          .fr text{{fill:var(--fr-ink)}}.fr .soft{{fill:var(--fr-soft)}}\
          .fr .grid{{stroke:var(--fr-grid);stroke-width:1}}\
          .fr .mark{{stroke:var(--fr-soft);stroke-width:1;stroke-dasharray:2 4}}",
-        names(LIGHT),
-        names(DARK)
+        names(0),
+        names(1)
     )
 }
 
 /// A figure as a file of its own.
 pub fn render(figure: &Figure) -> String {
+    render_among(figure, &Hues::of([figure]))
+}
+
+/// The same, in the colours of the other figures of a report.
+pub fn render_among(figure: &Figure, hues: &Hues) -> String {
     let body = match &figure.plot {
-        Plot::Xy(xy) => xy::draw(figure, xy),
+        Plot::Xy(xy) => xy::draw(figure, xy, hues, &xy::WIDE),
         Plot::Bars(bars) => bars::draw(figure, bars),
     };
     let style = style();
@@ -62,12 +65,23 @@ pub fn render(figure: &Figure) -> String {
     )
 }
 
-/// A figure for a page that has [`page_style`]: where the page's script draws nothing
-/// better, one for narrow screens stands beside it.
-pub(crate) fn inline(figure: &Figure) -> String {
+/// A figure for a page that has [`page_style`], and one for narrow screens before it.
+pub(crate) fn inline(figure: &Figure, hues: &Hues) -> String {
     match &figure.plot {
-        Plot::Xy(xy) => xy::draw(figure, xy),
+        Plot::Xy(xy) => {
+            xy::draw(figure, xy, hues, &xy::NARROW) + &xy::draw(figure, xy, hues, &xy::WIDE)
+        }
         Plot::Bars(bars) => bars::draw_narrow(figure, bars) + &bars::draw(figure, bars),
+    }
+}
+
+/// The same for a place beside words.
+pub(crate) fn beside(figure: &Figure, hues: &Hues) -> String {
+    match &figure.plot {
+        Plot::Xy(xy) => {
+            xy::draw(figure, xy, hues, &xy::NARROW) + &xy::draw(figure, xy, hues, &xy::BESIDE)
+        }
+        Plot::Bars(_) => inline(figure, hues),
     }
 }
 
@@ -83,10 +97,6 @@ impl Canvas {
     /// Nothing yet; the height comes last.
     fn new() -> Self {
         Self(String::new())
-    }
-
-    fn close(self, figure: &Figure, height: f64) -> String {
-        self.close_sized(figure, [WIDTH, height], "fr")
     }
 
     fn close_sized(self, figure: &Figure, [width, height]: [f64; 2], class: &str) -> String {
@@ -119,7 +129,7 @@ impl Canvas {
 
     /// The sign of an origin, with words that a pointer sees.
     fn marker(&mut self, kind: Kind, [x, y]: [f64; 2], hue: usize, words: &str) {
-        let colour = format!("var(--fr-{})", hue % LIGHT.len());
+        let colour = format!("var(--fr-{})", hue);
         let title = if words.is_empty() {
             String::new()
         } else {

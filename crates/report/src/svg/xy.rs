@@ -1,98 +1,125 @@
 //! Points and lines over two axes.
 
-use super::{Canvas, WIDTH, dash, width_of};
+use super::{Canvas, Hues, WIDTH, dash, width_of};
 use crate::figure::{Figure, Point, Series, Shape, Xy};
 use crate::scale::{Scale, shown};
 use crate::value::Kind;
 use std::fmt::Write;
 
-const LEFT: f64 = 72.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 26.0;
-const PLOT_HEIGHT: f64 = 300.0;
 /// From the axis to the legend.
 const BELOW: f64 = 56.0;
 const LEGEND_LINE: f64 = 22.0;
 /// More points than this are a line without markers.
 const MARKERS_MAX: usize = 60;
 
-struct Frame {
-    x: Scale,
-    y: Scale,
+/// A drawing's measures.
+pub struct Layout {
+    width: f64,
+    left: f64,
+    height: f64,
+    class: &'static str,
 }
 
-impl Frame {
+/// For pages and files.
+pub const WIDE: Layout = Layout { width: WIDTH, left: 72.0, height: 300.0, class: "fr" };
+/// Beside words.
+pub const BESIDE: Layout = Layout { width: 600.0, left: 66.0, height: 270.0, class: "fr" };
+/// For narrow screens.
+pub const NARROW: Layout = Layout { width: 350.0, left: 52.0, height: 170.0, class: "fr narrow" };
+
+struct Frame<'a> {
+    x: Scale,
+    y: Scale,
+    /// Where the y axis is: numbers that are long move it.
+    left: f64,
+    layout: &'a Layout,
+}
+
+impl Frame<'_> {
     fn place(&self, x: f64, y: f64) -> Option<[f64; 2]> {
-        let right = LEFT + self.x.place(x)? * (WIDTH - LEFT - RIGHT);
-        Some([right, TOP + (1.0 - self.y.place(y)?) * PLOT_HEIGHT])
+        let right = self.left + self.x.place(x)? * self.across();
+        Some([right, TOP + (1.0 - self.y.place(y)?) * self.layout.height])
     }
 
     fn of(&self, point: &Point) -> Option<[f64; 2]> {
         self.place(point.x, point.y.value)
     }
+
+    fn across(&self) -> f64 {
+        self.layout.width - self.left - RIGHT
+    }
+
+    fn bottom(&self) -> f64 {
+        TOP + self.layout.height
+    }
 }
 
 /// The whole figure.
-pub fn draw(figure: &Figure, xy: &Xy) -> String {
+pub fn draw(figure: &Figure, xy: &Xy, hues: &Hues, layout: &Layout) -> String {
     let points = || xy.series.iter().flat_map(|series| series.points());
     let ys = points().flat_map(|p| [Some(p.y.value), p.y.low, p.y.high]).flatten();
     let xs = points().map(|p| p.x).chain(xy.marks.iter().map(|mark| mark.x));
-    let frame =
-        Frame { x: Scale::over(xs, xy.x.log, xy.x.from), y: Scale::over(ys, xy.y.log, xy.y.from) };
+    let y = Scale::over(ys, xy.y.log, xy.y.from);
+    let longest = y.ticks().into_iter().map(|tick| width_of(&shown(tick))).fold(0.0, f64::max);
+    let left = layout.left.max(longest + 12.0);
+    let frame = Frame { x: Scale::over(xs, xy.x.log, xy.x.from), y, left, layout };
     let mut canvas = Canvas::new();
     axes(&mut canvas, &frame, xy);
     for mark in &xy.marks {
         let Some([x, _]) = frame.place(mark.x, frame.y.low()) else { continue };
-        canvas.line([x, TOP], [x, TOP + PLOT_HEIGHT], "mark");
-        let (anchor, side) = if x > WIDTH / 2.0 { ("end", -5.0) } else { ("start", 5.0) };
+        canvas.line([x, TOP], [x, frame.bottom()], "mark");
+        let (anchor, side) = if x > layout.width / 2.0 { ("end", -5.0) } else { ("start", 5.0) };
         canvas.text([x + side, TOP + 12.0], anchor, "soft", &mark.label);
     }
-    for (series, hue) in xy.series.iter().zip(hues(&xy.series)) {
-        draw_series(&mut canvas, &frame, xy, series, hue);
+    for (at, series) in xy.series.iter().enumerate() {
+        let dash = dash_of(&xy.series, at);
+        draw_series(&mut canvas, &frame, xy, series, (hues.hue(&series.group), dash));
     }
-    let height = legend(&mut canvas, &xy.series, TOP + PLOT_HEIGHT + BELOW);
-    canvas.close(figure, height)
+    let height = legend(&mut canvas, &xy.series, hues, layout);
+    canvas.close_sized(figure, [layout.width, height], layout.class)
 }
 
-/// The colour of each series: one for each group, in the order of appearance.
-fn hues(series: &[Series]) -> Vec<usize> {
-    let mut groups: Vec<&str> = Vec::new();
-    let mut hue = |group| {
-        groups.iter().position(|known| *known == group).unwrap_or_else(|| {
-            groups.push(group);
-            groups.len() - 1
-        })
-    };
-    series.iter().map(|series| hue(series.group.as_str())).collect()
-}
-
-fn axes(canvas: &mut Canvas, frame: &Frame, xy: &Xy) {
-    let bottom = TOP + PLOT_HEIGHT;
+fn axes(canvas: &mut Canvas, frame: &Frame<'_>, xy: &Xy) {
+    let (left, bottom, right) = (frame.left, frame.bottom(), frame.layout.width - RIGHT);
     for tick in frame.y.ticks() {
         let Some(place) = frame.y.place(tick) else { continue };
-        let y = TOP + (1.0 - place) * PLOT_HEIGHT;
-        canvas.line([LEFT, y], [WIDTH - RIGHT, y], "grid");
-        canvas.text([LEFT - 8.0, y + 4.5], "end", "soft", &shown(tick));
+        let y = TOP + (1.0 - place) * frame.layout.height;
+        canvas.line([left, y], [right, y], "grid");
+        canvas.text([left - 8.0, y + 4.5], "end", "soft", &shown(tick));
     }
-    for tick in frame.x.ticks() {
+    // A label has its room, or it is left out.
+    let mut free = f64::NEG_INFINITY;
+    for tick in frame.x.ticks_at(&xy.settings()) {
         let Some(place) = frame.x.place(tick) else { continue };
-        let x = LEFT + place * (WIDTH - LEFT - RIGHT);
+        let (x, words) = (left + place * frame.across(), shown(tick));
+        let wide = width_of(&words);
         canvas.line([x, bottom], [x, bottom + 5.0], "grid");
-        canvas.text([x, bottom + 20.0], "middle", "soft", &shown(tick));
+        let from = (x - wide / 2.0).min(frame.layout.width - wide);
+        if from > free {
+            canvas.text([from + wide / 2.0, bottom + 20.0], "middle", "soft", &words);
+            free = from + wide + 6.0;
+        }
     }
     canvas.text([0.0, 13.0], "start", "axis", &xy.y.name());
-    canvas.text([WIDTH - RIGHT, bottom + 40.0], "end", "axis", &xy.x.name());
+    canvas.text([right, bottom + 40.0], "end", "axis", &xy.x.name());
 }
 
-fn draw_series(canvas: &mut Canvas, frame: &Frame, xy: &Xy, series: &Series, hue: usize) {
+fn draw_series(
+    canvas: &mut Canvas,
+    frame: &Frame<'_>,
+    xy: &Xy,
+    series: &Series,
+    (hue, dash): (usize, &str),
+) {
     let points = series.points();
-    let colour = format!("var(--fr-{})", hue % super::LIGHT.len());
+    let colour = format!("var(--fr-{hue})");
     let many = points.len() > MARKERS_MAX;
     spread(canvas, frame, series, &colour, many);
     let joined = series.shape != Shape::Points && (series.kind() != Kind::Published || many);
     if joined {
         let path = path(frame, series);
-        let dash = dash(series.kind());
         canvas.raw(format_args!(
             "<path d=\"{path}\" style=\"fill:none;stroke:{colour};stroke-width:2;\
              stroke-linejoin:round;stroke-dasharray:{dash}\"/>"
@@ -116,7 +143,7 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, xy: &Xy, series: &Series, hue
     }
 }
 
-fn path(frame: &Frame, series: &Series) -> String {
+fn path(frame: &Frame<'_>, series: &Series) -> String {
     let mut path = String::new();
     let places = series.points().iter().filter_map(|point| frame.of(point));
     for (number, [x, y]) in places.enumerate() {
@@ -130,11 +157,11 @@ fn path(frame: &Frame, series: &Series) -> String {
 }
 
 /// Few points have bars for their spread, many a band.
-fn spread(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: &str, many: bool) {
+fn spread(canvas: &mut Canvas, frame: &Frame<'_>, series: &Series, colour: &str, many: bool) {
     let ends = series.points().iter().filter_map(|point| {
         let (low, high) = (point.y.low?, point.y.high?);
         // A logarithmic axis has no place for zero: the bar ends at the axis.
-        let low = frame.place(point.x, low).unwrap_or([0.0, TOP + PLOT_HEIGHT]);
+        let low = frame.place(point.x, low).unwrap_or([0.0, frame.bottom()]);
         Some((low, frame.place(point.x, high)?))
     });
     let ends: Vec<_> = ends.map(|([_, low], [x, high])| (x, low, high)).collect();
@@ -157,28 +184,60 @@ fn spread(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: &str, man
     }
 }
 
-/// Returns where it ends.
-fn legend(canvas: &mut Canvas, series: &[Series], top: f64) -> f64 {
-    let [mut x, mut y] = [LEFT, top + 8.0];
-    for (series, hue) in series.iter().zip(hues(series)) {
-        let label = series.label();
-        let wide = 36.0 + width_of(&label) + 16.0;
-        if x + wide > WIDTH && x > LEFT {
-            x = LEFT;
+/// How a series' line is broken: by its origin, and differently for a second one of the same
+/// colour and origin.
+fn dash_of(all: &[Series], at: usize) -> &'static str {
+    let Some(series) = all.get(at) else { return "none" };
+    let same = |other: &&Series| (&other.group, other.kind()) == (&series.group, series.kind());
+    match all.iter().take(at).filter(same).count() {
+        0 => dash(series.kind()),
+        _ => "10 3 2 3",
+    }
+}
+
+/// A line for each name with the signs of all its origins. Returns where it ends.
+fn legend(canvas: &mut Canvas, series: &[Series], hues: &Hues, layout: &Layout) -> f64 {
+    let left = if layout.width < WIDTH { 0.0 } else { layout.left };
+    let [mut x, mut y] = [left, TOP + layout.height + BELOW + 8.0];
+    for (at, one) in series.iter().enumerate() {
+        let is_same = |other: &&Series| (&other.name, &other.group) == (&one.name, &one.group);
+        if series.iter().take(at).any(|before| is_same(&before)) {
+            continue;
+        }
+        let kinds = series.iter().filter(is_same).map(Series::kind);
+        let kinds: Vec<Kind> = kinds.collect();
+        let origins = kinds.iter().map(|kind| kind.name()).filter(|name| !name.is_empty());
+        let origins = origins.collect::<Vec<_>>().join(", ");
+        let colon = if origins.is_empty() { "" } else { ": " };
+        let label = format!("{}{colon}{origins}", one.name);
+        let signs: f64 = kinds.iter().map(|kind| room(*kind)).sum();
+        let wide = signs + width_of(&label) + 24.0;
+        if x + wide > layout.width && x > left {
+            x = left;
             y += LEGEND_LINE;
         }
-        let colour = format!("var(--fr-{})", hue % super::LIGHT.len());
-        if series.kind() != Kind::Published && series.shape != Shape::Points {
-            let dash = dash(series.kind());
-            canvas.raw(format_args!(
-                "<path d=\"M{x:.1} {:.1}h26\" style=\"stroke:{colour};stroke-width:2;\
-                 stroke-dasharray:{dash}\"/>",
-                y - 4.0
-            ));
+        let hue = hues.hue(&one.group);
+        let mut sign = x;
+        for (place, other) in series.iter().enumerate().filter(|(_, other)| is_same(other)) {
+            if other.kind() != Kind::Published && other.shape != Shape::Points {
+                canvas.raw(format_args!(
+                    "<path d=\"M{sign:.1} {:.1}h26\" style=\"stroke:var(--fr-{hue});\
+                     stroke-width:2;stroke-dasharray:{}\"/>",
+                    y - 4.0,
+                    dash_of(series, place)
+                ));
+            }
+            let middle = sign + room(other.kind()) / 2.0 - 3.0;
+            canvas.marker(other.kind(), [middle, y - 4.0], hue, "");
+            sign += room(other.kind());
         }
-        canvas.marker(series.kind(), [x + 13.0, y - 4.0], hue, "");
-        canvas.text([x + 34.0, y], "start", "", &label);
+        canvas.text([sign + 2.0, y], "start", "", &label);
         x += wide;
     }
     y + 14.0
+}
+
+/// What an origin's sign takes in the legend.
+fn room(kind: Kind) -> f64 {
+    if kind == Kind::Published { 18.0 } else { 32.0 }
 }

@@ -47,10 +47,11 @@ pub fn report(quick: bool, live: &Result<Live, String>, say: &mut dyn FnMut(&str
 /// The report on a model that ran, and on what was measured, or why nothing was.
 pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     let study = Study::read();
-    let mut report = Report::new(study.title.clone(), QUESTION);
-    report.answer = answer(&study, model);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "figures-3-and-5");
+    report.answer = answer(&study);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims::judge(&study, model, live))),
+        Section::new("Claims, with their numbers")
+            .block(Block::Claims(claims::judge(&study, model, live))),
         sections::rates(&study, model),
         sections::fates(model),
         lists::contents(&study, model, live),
@@ -63,27 +64,25 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
                  with the printed numbers as this report is made.",
             )
             .block(Block::Errata(errata::show(&study, model))),
-        method(&study),
+        method(&study, model),
     ];
     report
 }
 
-fn answer(study: &Study, model: &Model) -> String {
+fn answer(study: &Study) -> String {
     let left = |system: &str| {
         let (with, without) = (study.of(system), study.of("ip, no acl, one way"));
         100.0 * with.pps[0] / without.pps[0]
     };
     format!(
         "At 64 bytes {:.0} % of the frames a second are left with 120 entries on the way in and \
-         {:.0} % on the way out, and from 256 bytes on all; over MPLS alike. Four limits give every \
-         printed rate but those at 256 bytes within {:.1} %; of 90 streams one is forwarded.",
+         {:.0} % on the way out, and from 256 bytes on all; over MPLS alike.",
         left("ip, 120 acl inbound"),
         left("ip, 120 acl outbound"),
-        model.worst_percent(study),
     )
 }
 
-fn method(study: &Study) -> Section {
+fn method(study: &Study, model: &Model) -> Section {
     Section::new("How it was done")
         .text(format!(
             "The study: {}, {}. Its devices: {}. Its tester: {}.",
@@ -91,6 +90,11 @@ fn method(study: &Study) -> Section {
             study.title,
             study.setup.device,
             study.setup.tester
+        ))
+        .text(format!(
+            "Four limits give every printed rate but those at 256 bytes within {:.1} %; of 90 \
+             streams one is forwarded.",
+            model.worst_percent(study)
         ))
         .list([
             "Model: one of Ferrule's routers (IP) or two provider edges with a VRF (MPLS, one VPN \

@@ -51,10 +51,11 @@ pub fn report(quick: bool, live: &Live, say: &mut dyn FnMut(&str)) -> Report {
 
 /// The report on a model that ran.
 pub fn document(study: &Study, model: &Model, live: &Live) -> Report {
-    let mut report = Report::new(format!("{} ({})", study.title, study.year), QUESTION);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "slowdown");
     report.answer = answer(model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims::judge(study, model, live))),
+        Section::new("Claims, with their numbers")
+            .block(Block::Claims(claims::judge(study, model, live))),
         sections::slowdowns(study, model, live),
         sections::machines(model),
         sections::parts(model, live),
@@ -81,10 +82,9 @@ fn answer(model: &Model) -> String {
         model.slowdown(which, cases::Application::Ftp, octets, way)
     };
     format!(
-        "On a machine that costs what its parts are known to cost, AH-MD5 takes an FTP transfer of \
-         {} bytes {:.2} times as long, ESP-DES {:.2} times and BYPASS {:.2} times, not ten to \
-         eighteen and three to four: the printed slowdowns ask for milliseconds for each \
-         packet whatever its algorithm, and that is no hash and no cipher.",
+        "Something else: where parts cost what they are known to cost, FTP of {} bytes takes {:.2} \
+         times as long under AH-MD5, {:.2} under ESP-DES and {:.2} under BYPASS, not ten to eighteen \
+         and three to four.",
         octets,
         of(Which::Plausible, Protection::AhMd5),
         of(Which::Plausible, Protection::EspDes),

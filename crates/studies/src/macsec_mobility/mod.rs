@@ -42,8 +42,8 @@ pub const NAME: &str = "macsec-mobility";
 pub const ABOUT: &str = "hosts that move: MACsec switches across an MPLS provider against IPsec gateways (Ahn, Shin 2019)";
 
 const QUESTION: &str = "Can MACsec switches take the place of IPsec gateways between sites that a \
-    provider joins over MPLS: what does each cost in bytes, in delay and in load, and what does a \
-    host lose that moves from one site to another (not run yet)?";
+    provider joins over MPLS, also for hosts that move: what does each cost in bytes, delay, load \
+    and handoff?";
 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with ports measured, or why nobody did. `say` is told what comes next.
@@ -56,11 +56,10 @@ pub fn document(model: &Model, live: &Result<Live, String>, say: &mut dyn FnMut(
     let study = Study::read();
     let claims = claims::judge(&study, model, live);
     let errata = errata::show(&study, model);
-    let title = format!("{} ({})", study.title, study.year);
-    let mut report = Report::new(title, QUESTION);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "load");
     report.answer = answer(&study, model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims)),
+        Section::new("Claims, with their numbers").block(Block::Claims(claims)),
         overhead::section(&study, model, live),
         load::section(&study, model, live),
         hops::section(&study, model, live),
@@ -83,10 +82,9 @@ fn answer(study: &Study, model: &Model) -> String {
     let printed = macsec - plain;
     let full = gateway::full_mbps(&model.gateway());
     format!(
-        "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line at the same delay; \
-         the study's gateways add {} bytes and {:.0} µs and are full at {:.0} %, as they were \
-         fitted. Of what MACsec adds by the print, {printed:.2} µs, the model has {:+.0} %; a host that \
-         moves is not run yet.",
+        "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line; the study's IPsec \
+         gateways add {} bytes and {:.0} µs and are full at {:.0} %, as they were fitted. Of the \
+         {printed:.2} µs that MACsec adds by the print the model has {:+.0} %; handoff waits.",
         study.overhead.macsec_overhead,
         100.0 * 930.0 / study.setup.link_rate_mbps,
         study.overhead.ipsec_overhead,

@@ -47,10 +47,10 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
 pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     let study = Study::read();
     let given = (&study, model, live);
-    let mut report = Report::new(study.title.clone(), QUESTION);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "throughput");
     report.answer = answer(&study, model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims::judge(&given))),
+        Section::new("Claims, with their numbers").block(Block::Claims(claims::judge(&given))),
         sections::throughput(&study, model, live),
         sections::call(&study, model, live),
         sections::drains(&study, model, live),
@@ -80,19 +80,18 @@ fn answer(study: &Study, model: &Model) -> String {
     let sizes = model.rows.iter().map(|row| row.packet_bytes.to_string());
     let shown = |at: Option<f64>| at.map_or_else(|| "–".into(), |s| format!("{s:.0}"));
     format!(
-        "While its buffer lasts the token's VPN is as fast as the network, {} times the plain token \
-         at {} bytes, and {} times once the buffer is empty; 10 MB last {} s at 5 Mbit/s, {} s with \
-         large packets delayed ({} and {} s printed); no lost or late packet was ever decrypted \
-         wrong. By the print it was {} times before and {} times after.",
+        "As fast as the network until its buffer is empty: {} times the plain token at {} bytes \
+         (printed: {} times), then {} times ({}); 10 MB last {} s ({} s), {} s if large packets \
+         are delayed ({} s).",
         times(|row| row.before_pps),
         sizes.collect::<Vec<_>>().join(" and "),
-        times(|row| row.after_pps),
-        shown(model.drained.empty_after_s),
-        shown(model.shaped.empty_after_s),
-        study.drain.empty_after_s,
-        study.drain.with_delay_empty_after_s,
         printed(|row| row.prebuffered_before_empty_kbps / row.aes_ctr_kbps),
+        times(|row| row.after_pps),
         printed(|row| row.prebuffered_after_empty_kbps / row.aes_ctr_kbps),
+        shown(model.drained.empty_after_s),
+        study.drain.empty_after_s,
+        shown(model.shaped.empty_after_s),
+        study.drain.with_delay_empty_after_s,
     )
 }
 

@@ -47,10 +47,11 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
 /// The report on a model that ran.
 pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     let study = Study::read();
-    let mut report = Report::new(study.title.clone(), QUESTION);
+    let mut report = crate::inventory::begun(NAME, QUESTION, "figure-6");
     report.answer = answer(model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims::judge(&study, model, live))),
+        Section::new("Claims, with their numbers")
+            .block(Block::Claims(claims::judge(&study, model, live))),
         sections::speeds(&study, model, live),
         sections::sizes(model),
         sections::costs(&study, model),
@@ -73,9 +74,8 @@ fn answer(model: &Model) -> String {
     let share = |system| 100.0 * model.share(system, bench::Way::Out);
     format!(
         "At {} Mbit/s of {}-byte frames software carries {:.0} %, look-aside {:.0} % and inline \
-         {:.0} % of what is sent, as table 2 has it and as two of them were fitted: five times and \
-         a quarter more, not eight and two times; a pipelined bus alone would not limit \
-         look-aside at any size.",
+         {:.0} % of what is sent, as two of them were fitted: five times software and a quarter more \
+         than look-aside, not eight and two times.",
         model::FULL,
         model::OCTETS,
         share(System::Software),

@@ -70,13 +70,20 @@ impl Extent {
     }
 }
 
+/// Programs that the transfers need and that are not installed, each with its package.
+pub fn missing() -> Vec<String> {
+    let each = servers::missing().into_iter();
+    each.map(|(program, package)| format!("{program} ({package})")).collect()
+}
+
 /// Measures; or why not.
 pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Transfers, String> {
     if !is_root() {
         return Err("not run: needs root".into());
     }
-    if let Some((program, package)) = servers::missing() {
-        return Err(format!("not run: not installed: {program} ({package})"));
+    let missing = missing();
+    if !missing.is_empty() {
+        return Err(format!("not run: not installed: {}", missing.join(", ")));
     }
     let seen = measure(quick, say).map_err(|fault| {
         // All of it for who looks on, one line for a cell of a table.

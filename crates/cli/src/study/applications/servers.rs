@@ -109,10 +109,10 @@ fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// What is not there, with its package.
-pub fn missing() -> Option<(&'static str, &'static str)> {
+/// All that is not there, each with its package.
+pub fn missing() -> Vec<(&'static str, &'static str)> {
     let client = [("curl", "curl")];
-    DAEMONS.into_iter().chain(client).find(|(program, _)| find(program).is_none())
+    DAEMONS.into_iter().chain(client).filter(|(program, _)| find(program).is_none()).collect()
 }
 
 fn found(program: &str) -> Result<PathBuf, Fault> {

@@ -178,7 +178,7 @@ impl MacsecArgs {
         }
         let report = |device: Result<String, &str>, checks: &[Check], also: &str| {
             let report = reported(device, checks, also);
-            results::Files { report: self.report.as_deref(), folder: None }
+            results::Files { report: self.report.as_deref(), folder: None, index: None }
                 .give(&report, self.json)?;
             Ok(clauses::code(checks, true))
         };

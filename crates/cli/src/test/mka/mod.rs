@@ -296,7 +296,8 @@ impl MkaArgs {
         }
         let device = &beside.station.device;
         let report = report(device, &checks);
-        results::Files { report: self.report.as_deref(), folder: None }.give(&report, self.json)?;
+        results::Files { report: self.report.as_deref(), folder: None, index: None }
+            .give(&report, self.json)?;
         Ok(clauses::code(&checks, device.live.is_some()))
     }
 }
