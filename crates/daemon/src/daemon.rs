@@ -109,6 +109,19 @@ fn open_store(prepared: &Prepared) -> Result<Option<SharedStore>, Fault> {
     Ok(Some(SharedStore::new(store)))
 }
 
+/// Listener for scrapers of metrics, if the configuration has an address for it.
+fn metrics_listener(prepared: &Prepared) -> Result<Option<TcpListener>, Fault> {
+    let Some(address) = prepared.config.metrics else { return Ok(None) };
+    TcpListener::bind(address).map(Some).map_err(|e| {
+        prepared.source.fault(
+            Blame::Environment,
+            ["node", "metrics", &address.to_string()],
+            format!("metrics at {address}: {e}"),
+            "choose an address of this machine and a free port",
+        )
+    })
+}
+
 /// Builds the node's values: what `check` and `run` have in common. `check` has
 /// no use for engines that run.
 fn assemble<E: Engine<Packet>>(
@@ -235,16 +248,7 @@ impl Daemon {
         let socket = api::socket_path(config.control.as_deref(), &config.name);
         let mut server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
         server.register(&config.name);
-        let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {
-            let address = config.metrics.map(|a| a.to_string()).unwrap_or_default();
-            let place = ["node", "metrics", &address];
-            prepared.source.fault(
-                Blame::Environment,
-                place,
-                format!("metrics at {address}: {e}"),
-                "choose an address of this machine and a free port",
-            )
-        })?;
+        let listener = metrics_listener(&prepared)?;
         let named = (config, &prepared.source);
         prepared.rights.give_up(named, &mut openings, &server, store.as_ref())?;
         // The log has a thread, which must only ever run as the node's user.

@@ -57,10 +57,13 @@ pub(crate) struct Made {
     pub state: Option<Arc<[u8]>>,
 }
 
+/// Both ends of the queues to the thread: reports that are wanted, and those that were made.
+type Thread = (SyncSender<(Readers, Facts)>, Receiver<Made>);
+
 /// The thread that makes reports; it begins with the first.
 #[derive(Default)]
 pub(crate) struct Reporting {
-    thread: Option<(SyncSender<(Readers, Facts)>, Receiver<Made>)>,
+    thread: Option<Thread>,
     /// Readers of the next one.
     next: Readers,
     /// Clients of the one that is being made.
@@ -127,9 +130,7 @@ fn ended(clients: Vec<u64>) -> Made {
     Made { clients, reply: Some(Err(fault)), ..Made::default() }
 }
 
-type Ends = (SyncSender<(Readers, Facts)>, Receiver<Made>);
-
-fn start(board: Arc<Board>) -> std::io::Result<Ends> {
+fn start(board: Arc<Board>) -> std::io::Result<Thread> {
     let (wanted, jobs) = sync_channel(1);
     let (done, made) = channel();
     let thread = std::thread::Builder::new().name("reports".into());
