@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# time-limit: 120
+"""Clients that ask a node for reports of 20,000 SAs without an end hold up no timer: ARP is
+answered meanwhile as a node answers it, and every client gets its reports."""
+import json
+import os
+import secrets
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+from rig import binary, eventually, need, run
+
+need("ip")
+
+TUNNELS = 10_000
+CLIENTS = 8
+SECONDS = 8
+# Seconds that answers to ARP may take on average. Reports made between two turns of the
+# control part held up each one behind them for 0.1 s and more.
+MEAN_MAX = 0.04
+
+HEAD = """[node]
+name = "storm"
+state = "{folder}/state"
+control = "{folder}/storm.sock"
+[[port]]
+name = "lan"
+driver = "af-packet"
+device = "{own}"
+[[interface]]
+port = "lan"
+address = ["10.9.0.1/16"]
+"""
+TUNNEL = """[[tunnel]]
+name = "t{n}"
+local = "10.9.0.1"
+remote = "10.9.0.2"
+suite = "aes-gcm-128"
+out = {{ spi = {out}, key = "keys/out{n}" }}
+in = {{ spi = {inn}, key = "keys/in{n}" }}
+"""
+
+
+def configure(folder, own):
+    os.mkdir(os.path.join(folder, "keys"))
+    text = HEAD.format(folder=folder, own=own)
+    for n in range(TUNNELS):
+        for way in ("out", "in"):
+            path = os.path.join(folder, "keys", f"{way}{n}")
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(f"cipher {secrets.token_hex(16)}\nsalt {secrets.token_hex(4)}\n")
+        text += TUNNEL.format(n=n, out=0x10000 + n, inn=0x90000 + n)
+    path = os.path.join(folder, "storm.toml")
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def asks(stream, seconds):
+    """Seconds that each answer to ARP took."""
+    mac, took, end = stream.getsockname()[4], [], time.monotonic() + seconds
+    question = b"\xff" * 6 + mac + b"\x08\x06" + struct.pack("!HHBBH", 1, 0x800, 6, 4, 1) \
+        + mac + bytes([10, 9, 0, 2]) + bytes(6) + bytes([10, 9, 0, 1])
+    while time.monotonic() < end:
+        begin = time.monotonic()
+        stream.send(question)
+        while True:
+            frame = stream.recv(2048)
+            if frame[20:22] == b"\0\2" and frame[28:32] == bytes([10, 9, 0, 1]):
+                break
+        took.append(time.monotonic() - begin)
+        time.sleep(0.05)
+    return took
+
+
+def reports(path, counts, end):
+    """Asks for one report after the other, and counts SAs in each."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(20)
+        client.connect(path)
+        lines = client.makefile("rb")
+        while time.monotonic() < end:
+            client.sendall(b'{"show":{}}\n')
+            counts.append(len(json.loads(lines.readline())["report"]["sas"]))
+
+
+def main(folder):
+    own, far = f"fs{os.getpid() % 100000}", f"ft{os.getpid() % 100000}"
+    config = configure(folder, own)
+    environment = {**os.environ, "FERRULE_USED_KEYS": os.path.join(folder, "used-keys")}
+    run("ip", "link", "add", own, "type", "veth", "peer", "name", far)
+    node = None
+    try:
+        for device in (own, far):
+            run("ip", "link", "set", device, "up")
+        subprocess.run([binary(), "state", "create", config], check=True, env=environment,
+                       stdout=subprocess.DEVNULL)
+        node = subprocess.Popen([binary(), "run", "--quiet", config], env=environment)
+        path = os.path.join(folder, "storm.sock")
+        eventually("the node runs", lambda: os.path.exists(path), 30)
+        stream = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+        stream.bind((far, 0x0806))
+        stream.settimeout(10)
+        alone = asks(stream, 2)
+        counts, end = [], time.monotonic() + SECONDS
+        clients = [threading.Thread(target=reports, args=(path, counts, end))
+                   for _ in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        beside = asks(stream, SECONDS)
+        for client in clients:
+            client.join()
+        assert len(counts) >= CLIENTS and set(counts) == {2 * TUNNELS}, counts
+        mean = sum(beside) / len(beside)
+        print(f"{len(counts)} reports; answers to ARP: {sum(alone) / len(alone) * 1e3:.1f} ms "
+              f"alone, {mean * 1e3:.1f} ms beside them, {max(beside) * 1e3:.0f} ms at most")
+        assert mean < MEAN_MAX, beside
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(30) == 0
+        node = None
+    finally:
+        if node:
+            node.kill()
+            node.wait()
+        run("ip", "link", "del", own, check=False)
+
+
+if __name__ == "__main__":
+    import tempfile
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ferrule-storm-") as folder:
+        main(folder)
