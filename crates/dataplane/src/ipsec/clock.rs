@@ -1,4 +1,4 @@
-//! What outbound SAs do without a packet: keepalives of ESP in UDP (RFC 3948
+//! Actions of outbound SAs that no packet causes: keepalives of ESP in UDP (RFC 3948
 //! section 4), dummy packets (RFC 4303 section 2.6).
 //!
 //! ```text
@@ -22,7 +22,7 @@ pub(super) const TIMERS_MAX: usize = 32;
 /// A dummy that is later than this is not made up for.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
-/// What is due.
+/// Action of an outbound SA that is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     Keepalive,

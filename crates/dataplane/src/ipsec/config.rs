@@ -44,7 +44,7 @@ impl Default for Hops {
     }
 }
 
-/// What a person may choose about the outer header of a tunnel.
+/// Configurable fields of a tunnel's outer header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outside {
     /// Its DF bit.
@@ -67,13 +67,13 @@ pub enum SaProtocol {
     Ah,
 }
 
-/// What an SA protects of a packet (RFC 4301 section 3.2).
+/// Mode of an SA: the part of a packet that it protects (RFC 4301 section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// All of it, behind a new IP header.
+    /// The whole packet, behind a new IP header.
     #[default]
     Tunnel,
-    /// What stands behind its IP header.
+    /// The payload of the packet, behind its own IP header.
     Transport,
 }
 
@@ -92,7 +92,7 @@ pub struct Encap {
 /// sections 7 and 8.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fragment {
-    /// It is sealed whole, and its outer packet cut.
+    /// The packet is sealed whole, and the outer packet fragmented.
     #[default]
     After,
     /// Each piece is sealed by itself: IPv4 in a tunnel. All else as
@@ -106,7 +106,8 @@ pub enum Tfc {
     /// None.
     #[default]
     Off,
-    /// What is sealed has a multiple of so many octets, as far as the path allows.
+    /// The text to be encrypted is padded to a multiple of so many octets, as far as the path
+    /// allows.
     Multiple(u16),
     /// Every packet is as long as the path allows.
     Whole,
@@ -139,7 +140,7 @@ pub struct OutboundConfig {
     pub mtu: u16,
     /// Path MTUs are learned from ICMP errors.
     pub learns: bool,
-    /// What is too long is cut.
+    /// When packets that are too long are fragmented.
     pub fragment: Fragment,
     /// TCP's segments are held to what fits.
     pub clamp: bool,
@@ -153,8 +154,8 @@ pub struct OutboundConfig {
     pub dummies: u32,
     /// The slot of the outbound SA that wraps its packets again.
     pub then: Option<u32>,
-    /// What AH is padded to over IPv4: 4, or 8 for a peer that makes no difference
-    /// between IPv4 and IPv6.
+    /// Octets to a multiple of which AH is padded over IPv4: 4, or 8 for a peer that pads
+    /// for IPv4 as for IPv6.
     pub ah_align: u8,
     /// How long it lives; nothing: as long as it has numbers.
     pub life: Option<Allowance>,
@@ -212,7 +213,7 @@ pub struct InboundConfig {
     pub esn: bool,
     /// Packets of the replay window; 0: replay is not checked.
     pub window: u32,
-    /// What may come out of it (RFC 4301 section 5.2).
+    /// Traffic that may come out of the SA (RFC 4301 section 5.2).
     pub selectors: Vec<Selector>,
     /// The table in which inner packets go on.
     pub vrf: VrfId,

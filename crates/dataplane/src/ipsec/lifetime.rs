@@ -60,9 +60,9 @@ impl fmt::Display for Lifetime {
 /// Both bounds of an SA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// It is time for another SA.
+    /// Bounds at which a successor should be made, while the SA goes on.
     pub soft: Lifetime,
-    /// The SA ends.
+    /// Bounds at which the SA ends.
     pub hard: Lifetime,
 }
 
@@ -73,10 +73,10 @@ impl Lifetimes {
     }
 }
 
-/// Which bound was reached.
+/// Kind of the bound that an SA reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expiry {
-    /// It is time for another SA.
+    /// A successor should be made; the SA goes on.
     Soft,
     /// The SA ended.
     Hard,
@@ -87,13 +87,13 @@ pub enum Expiry {
 pub struct Expired {
     /// SA identity.
     pub id: SaId,
-    /// Which bound.
+    /// Soft or hard.
     pub expiry: Expiry,
-    /// What it was one of.
+    /// Quantity that reached the bound.
     pub cause: LifeCause,
 }
 
-/// What a bound was one of.
+/// Quantity that a lifetime bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LifeCause {
     /// Packets.
@@ -133,7 +133,8 @@ struct Totals {
     longest: u64,
 }
 
-/// What of a key's life is used, or promised to those who have SAs of it.
+/// Use of one key, shared by all SAs that have it: packets and octets that went, and those that
+/// workers were granted and may still use.
 #[derive(Clone, Debug, Default)]
 pub struct Account(Arc<Totals>);
 
@@ -171,8 +172,8 @@ impl Account {
         self.0.told.fetch_and(stay, Ordering::Relaxed);
     }
 
-    /// What was used before anybody counted here: so many numbers of the key, and what a meter
-    /// counted meanwhile.
+    /// Adds the use from before this account: `numbers` sequence numbers of the key (those beyond
+    /// `packets` count with the longest length), and a meter's `packets` and `octets` since.
     fn begin(&self, numbers: u64, packets: u64, octets: u64) {
         if !self.0.has_begun.swap(true, Ordering::Relaxed) {
             let unknown = numbers.saturating_sub(packets);
@@ -244,7 +245,7 @@ fn left(used: u64, soft: Option<u64>, hard: Option<u64>) -> Option<u64> {
     next.checked_sub(used).filter(|&left| left > 0)
 }
 
-/// What is granted, on which account.
+/// Grant of packets and octets to one meter, from the account of its key.
 #[derive(Debug)]
 struct Granted {
     by: Allowance,
@@ -311,7 +312,7 @@ impl Meter {
         }
     }
 
-    /// What is taken and not used is for others.
+    /// Returns the unused part of the grant to the account, for the key's other SAs.
     fn give_back(&mut self) {
         let Some(grant) = &mut self.grant else { return };
         let used = self.octets - grant.from;
@@ -381,6 +382,6 @@ pub struct LifeView {
     pub octets: u64,
     /// Since when time runs.
     pub since: Option<Instant>,
-    /// It protects no packet any more.
+    /// True once the SA protects no more packets.
     pub is_over: bool,
 }

@@ -1,5 +1,5 @@
-//! What an SA adds to a packet, and so what is left of a path (RFC 4303 section 2, RFC 4302
-//! section 2).
+//! Octets that an SA adds to a packet, and so the largest clear packet of a path (RFC 4303
+//! section 2, RFC 4302 section 2).
 
 use super::ah::state::Shape as AhShape;
 use super::config::{Mode, SaProtocol};
@@ -7,7 +7,7 @@ use super::state::Shape;
 use ferrule_crypto::Suite;
 use ferrule_wire::{esp, ipv4, ipv6, udp};
 
-/// What decides how many octets an SA adds.
+/// Properties of an SA that decide how many octets it adds.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
     /// ESP or AH.
@@ -20,7 +20,7 @@ pub struct Overhead {
     pub v6: bool,
     /// ESP is in UDP.
     pub udp: bool,
-    /// What AH is padded to over IPv4.
+    /// Octets to a multiple of which AH is padded over IPv4: 4 or 8.
     pub ah_align: u8,
 }
 

@@ -50,7 +50,7 @@ pub const RECENT: u32 = 1 << 22;
 /// Where a router that says no MTU may have one (RFC 1191 section 7.1).
 const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, PATH4_MIN];
 
-/// What an outbound SA, of ESP or AH, knows of its path.
+/// Path MTU state of an outbound SA, of ESP or AH.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Path {
@@ -60,7 +60,7 @@ pub(super) struct Path {
     most: u16,
     /// Errors are believed.
     learns: bool,
-    /// What may be cut is cut before it is sealed.
+    /// Packets that may be fragmented are fragmented before they are sealed.
     cuts: bool,
     /// Largest sealed packet, and since when.
     learned: Option<(u16, Instant)>,
@@ -74,9 +74,9 @@ impl Path {
         Self { mtu, most: mtu, learns, cuts, learned: None }
     }
 
-    /// What becomes of a packet that is longer than the path allows: it is refused, if
-    /// it must not be cut and is not ours to cut; of IPv4 it may be cut first; or it
-    /// is sealed whole, and the sealed packet cut.
+    /// Verdict on a packet that may be longer than the path allows. One that must not be
+    /// fragmented is refused, unless `may_cut`; one of IPv4 may be fragmented first; any
+    /// other is sealed whole, and the sealed packet fragmented.
     pub fn judge(&self, inner: Inner, may_cut: bool) -> Result<(), Refusal> {
         if let Some(mtu) = inner.too_big_for(self.mtu.into()).filter(|_| !may_cut) {
             return Err(Refusal::TooBig(inner.protocol, mtu as u16));
@@ -85,9 +85,9 @@ impl Path {
         if first { Err(Refusal::Cut) } else { Ok(()) }
     }
 
-    /// Takes in that sealed packets may have `path` octets, of which clear ones of
-    /// `fits` octets are made: if that is believed, and not wider than is known already.
-    /// Whether there is something to forget from now on.
+    /// Takes in that the path carries sealed packets of `path` octets, so clear ones of `fits`
+    /// octets: if ICMP errors are believed and the path was not known to be as narrow. True if
+    /// the caller has to start a timer, by which the MTU is forgotten.
     pub fn hear(&mut self, path: usize, fits: u16, now: Instant) -> bool {
         let known = self.learned().unwrap_or(usize::MAX);
         let told = self.learns && path < known && fits < self.most;
@@ -127,22 +127,22 @@ impl Path {
     }
 }
 
-/// What an ICMP error says about a sealed packet.
+/// Sealed packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quote {
     pub source: IpAddr,
     pub destination: IpAddr,
-    /// What sealed it.
+    /// Protocol that sealed the packet.
     pub by: SaProtocol,
     pub spi: u32,
     pub number: u32,
     /// Octets of the packet.
     pub len: usize,
-    /// What fits; zero where the router does not say.
+    /// MTU that the router reports; zero where the router gives none.
     pub mtu: usize,
 }
 
-/// What a message about a packet too big is.
+/// Meaning of a message that a packet was too big.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Sealed(Quote),
@@ -200,8 +200,8 @@ impl Quote {
         found.filter(|place| place.protocol == self.by)
     }
 
-    /// What the path carries, as far as it is believed; nothing where the message
-    /// contradicts itself: what it calls too big would have fitted.
+    /// Path MTU to assume; nothing where the message contradicts itself, because the packet
+    /// that it calls too big would have fitted.
     pub fn path(&self) -> Option<usize> {
         let v4 = self.source.is_ipv4();
         let mtu = match self.mtu {
@@ -227,9 +227,9 @@ fn sealed(protocol: Protocol, payload: &[u8]) -> Option<(SaProtocol, u32, u32)> 
     (header.spi.get() != 0).then(|| (by, header.spi.get(), header.seq.get()))
 }
 
-/// Whether the message with its ICMP header at `at` may be about a packet that was
-/// sealed here. A host that the node guards sends in clear as well, and hears of that
-/// itself: of what is for such a host only an SA's own packets count.
+/// True if the message with its ICMP header at `at` may be about a packet that was sealed
+/// here. A host that the node guards also sends in clear and handles errors about that
+/// itself, so for such a host only packets of its SAs count.
 pub fn is_path_error(tables: &Tables, data: &[u8], at: usize, guarded: bool) -> bool {
     let v4 = data.first().is_some_and(|b| b >> 4 == 4);
     let message = data.get(at..).unwrap_or_default();
@@ -296,13 +296,13 @@ fn hear(
     Ok((everywhere && next != worker).then_some(next))
 }
 
-/// Whether a number was among the last that were sent, if `next` is the one to come.
+/// True if `number` is one of the [`RECENT`] before `next`, the next one to be sent.
 pub(super) fn is_recent(number: u32, next: u64) -> bool {
     let back = (next as u32).wrapping_sub(number);
     back != 0 && u64::from(back) < next && back <= RECENT
 }
 
-/// What an ICMP error in a clear packet quotes; nothing if the packet is no error.
+/// Packet that an ICMP error in a clear packet quotes; nothing if the packet is no error.
 pub(super) fn quoted(clear: &[u8]) -> Option<&[u8]> {
     let (at, error) = if clear.first()? >> 4 == 4 {
         let (h, _) = ipv4::Header::ref_from_prefix(clear).ok()?;
@@ -321,9 +321,9 @@ pub(super) fn quoted(clear: &[u8]) -> Option<&[u8]> {
 }
 
 impl Inbound {
-    /// Whether a clear packet that came out of this SA is no ICMP error, or one about
-    /// a packet that could have gone into the SA the other way: an error may not
-    /// speak of what another SA carries (RFC 4301 section 6.2).
+    /// Checks a clear packet that came out of this SA. An ICMP error is admitted only if the
+    /// packet that it quotes could have gone into the SA the other way: it may not concern
+    /// traffic of another SA (RFC 4301 section 6.2). All other packets are admitted.
     #[inline(never)]
     pub(super) fn admits_error(&self, clear: &[u8]) -> Result<(), DropReason> {
         match quoted(clear) {

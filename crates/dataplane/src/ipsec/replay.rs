@@ -86,7 +86,7 @@ impl Window {
         left.checked_add(low.wrapping_sub(left as u32).into())
     }
 
-    /// Whether a number may still come. Zero never does.
+    /// Returns a number as a candidate if it has not been seen and is not too old. Never zero.
     #[inline]
     pub fn check(&self, number: u64) -> Option<Candidate> {
         (number != 0 && self.is_new(number)).then_some(Candidate::new(number))

@@ -19,7 +19,7 @@ use ferrule_wire::{esp, ipv4};
 use std::mem::offset_of;
 use std::net::IpAddr;
 
-/// What an SA counted.
+/// Counters of an SA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SaStats {
@@ -43,7 +43,7 @@ pub struct SaStats {
 /// An SA as `show sa` lists it, and as its counter is persisted.
 #[derive(Clone, Copy, Debug)]
 pub struct SaView<'a> {
-    /// Which one.
+    /// Identity of the SA.
     pub id: SaId,
     /// The name in the configuration.
     pub name: &'a str,
@@ -58,13 +58,13 @@ pub struct SaView<'a> {
     pub lease: Lease,
     /// Outbound: the largest clear packet that its path carries now.
     pub mtu: Option<u16>,
-    /// What it counted.
+    /// Counters of the SA.
     pub stats: SaStats,
     /// How much of its life is used, if that has bounds.
     pub life: Option<LifeView>,
 }
 
-/// Which octets of a packet an ICV covers, and in which form a job says so.
+/// Octets of a packet that an ICV covers, and the form in which a job states them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cover {
     /// An AEAD: beside the text only the ESP header, with all of the number.
@@ -91,7 +91,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What most tunnels have, for code that is compiled for it: AES-GCM or
+    /// Shape of most tunnels, for which code is compiled specially: AES-GCM or
     /// ChaCha20-Poly1305 with extended numbers.
     pub const USUAL: Self =
         Self { iv: 8, icv: 16, align: 4, text: 16, cover: Cover::Header, whole: false, esn: true };
@@ -113,8 +113,8 @@ impl Shape {
         }
     }
 
-    /// What is beside the text of a packet with an ESP header at `esp` and `rest`
-    /// octets after it and before the ICV; and the text.
+    /// Two spans of a packet with its ESP header at `esp` and `rest` octets between that
+    /// header and the ICV: authenticated only, and text.
     #[inline(always)]
     pub const fn spans(&self, esp: usize, rest: usize) -> (Span, Span) {
         let end = esp + esp::Header::LEN + rest;
@@ -138,7 +138,7 @@ impl Shape {
         }
     }
 
-    /// What is under the ICV and not encrypted: the ESP header at least, and the
+    /// Data that is authenticated but not encrypted: the ESP header at least, and the
     /// high half of an extended number.
     #[inline(always)]
     pub fn ad(&self, beside: Span, spi: u32, number: u64) -> Ad {
@@ -484,7 +484,8 @@ impl InboundSa {
     }
 }
 
-/// What the outer class has of the inner one, and what of its own.
+/// Mask of the traffic-class bits that the outer header copies from the inner one, and the
+/// bits that it sets itself.
 pub(super) const fn class(outside: &Outside) -> (u8, u8) {
     let ecn = match outside.ecn {
         EcnOut::Normal => 3,

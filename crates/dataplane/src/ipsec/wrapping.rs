@@ -21,7 +21,7 @@ use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::{self, Ends};
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext, udp};
 
-/// What an outbound SA has beyond a plain tunnel.
+/// Features of an outbound SA beyond a plain tunnel.
 #[derive(Debug)]
 pub(super) struct Special {
     pub mode: Mode,
@@ -95,13 +95,13 @@ pub(super) fn fill_udp(packet: &mut Packet, ends: &Ends) -> Result<(), DropReaso
 
 /// Why a packet is not sealed.
 pub(crate) enum Refusal {
-    /// It is dropped.
+    /// The packet is dropped, for this reason.
     Drop(DropReason),
-    /// Its sender is told this MTU.
+    /// The packet is too big; its sender is told this MTU.
     TooBig(Protocol, u16),
-    /// It is cut first.
+    /// The packet has to be fragmented first.
     Cut,
-    /// It is a fragment: the whole datagram is wanted.
+    /// The packet is a fragment, and the SA takes whole datagrams only.
     Fragment,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct Plan {
     pub field: usize,
     /// Octets behind them.
     pub text: usize,
-    /// What these are.
+    /// Protocol of these octets.
     pub next: Protocol,
     /// Zeros behind them (RFC 4303 section 2.7).
     pub zeros: usize,
@@ -308,7 +308,7 @@ fn head_v6(special: &Special, data: &[u8]) -> Result<Head, Refusal> {
     Ok((ipv6::Header::LEN + front.len, front.field, front.next, ipv6::Header::LEN))
 }
 
-/// Whether a UDP header says that its datagram has so many octets.
+/// True if the UDP header gives its datagram a length of `len` octets.
 fn udp_says(datagram: Option<&[u8]>, len: usize) -> bool {
     let header = datagram.and_then(|d| udp::Header::ref_from_prefix(d).ok());
     header.is_some_and(|(h, _)| usize::from(h.len.get()) == len)

@@ -1,4 +1,4 @@
-//! What is under AH's ICV, laid out so that an engine can take it as it lies.
+//! Data under AH's ICV, laid out so that an engine can process it in place.
 //!
 //! ```text
 //!   in the head room                                           in the tail room
@@ -23,9 +23,9 @@ pub(super) struct Place {
     pub head: usize,
     /// Where in them the field is that names AH.
     pub next_at: usize,
-    /// What stands behind those headers.
+    /// Protocol that follows those headers.
     pub next: Protocol,
-    /// They are IPv6.
+    /// True for IPv6.
     pub v6: bool,
 }
 
@@ -108,12 +108,12 @@ impl Place {
     }
 }
 
-/// Which end of the way the headers are at.
+/// End of the path at which an ICV is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum At {
-    /// What they will be has to be foretold.
+    /// Mutable fields have to be predicted as they will arrive.
     Sender,
-    /// They are what they are.
+    /// The headers are as they arrived.
     Receiver,
 }
 
@@ -131,8 +131,8 @@ pub(super) fn cover(data: &mut [u8], place: Place, at: At) -> Result<(), Malform
     if place.v6 { foretell::muted_v6(headers) } else { foretell::muted_v4(headers) }
 }
 
-/// What a job covers of a packet of `len` octets behind the copy, and the empty text
-/// behind that, where the engine has its ICV.
+/// Spans of a job for a packet of `len` octets behind the copy: the packet, and an empty
+/// text behind it, where the engine has its ICV.
 pub(super) const fn spans(head: usize, len: usize) -> (Span, Span) {
     (Span::new(head, len), Span::new(head + len, 0))
 }

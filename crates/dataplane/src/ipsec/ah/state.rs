@@ -15,7 +15,7 @@ pub(in crate::ipsec) struct Shape {
     /// Octets of IV in front of the ICV: GMAC's (RFC 4543 section 5).
     pub iv: u8,
     pub icv: u8,
-    /// What the header is padded to over IPv4.
+    /// Octets to a multiple of which the header is padded over IPv4: 4 or 8.
     pub align4: u8,
     pub esn: bool,
 }
@@ -33,8 +33,9 @@ impl Shape {
         ah::padded_len(self.field(), if v6 { 8 } else { self.align4.into() })
     }
 
-    /// Whether a header of `len` octets can be of this suite. Over IPv4 padding to
-    /// four octets and to eight are both about: it is under the ICV, so either may come.
+    /// True if a header of `len` octets can be of this suite. Over IPv4 there are peers that
+    /// pad to four octets and peers that pad to eight; either is accepted, as the ICV covers
+    /// the padding.
     pub fn may_be(&self, len: usize, v6: bool) -> bool {
         let padded = |align| ah::padded_len(self.field(), align) == len;
         padded(8) || !v6 && padded(4)
@@ -50,7 +51,7 @@ impl Shape {
         self.iv as usize + self.icv as usize
     }
 
-    /// What is under the ICV: the packet, and the high half of an extended number
+    /// Data under the ICV: the packet, and the high half of an extended number
     /// behind it (RFC 4302 section 2.5.1).
     pub fn ad(&self, packet: Span, number: u64) -> Ad {
         match self.esn {
@@ -116,7 +117,7 @@ pub(super) fn covered(job: &Job<()>) -> usize {
     }
 }
 
-/// What a packet of this version is on a link.
+/// EtherType of IPv4 or IPv6.
 pub(super) const fn ethertype(v6: bool) -> EtherType {
     if v6 { EtherType::IPV6 } else { EtherType::IPV4 }
 }

@@ -36,7 +36,7 @@ use std::hint::select_unpredictable;
 /// Selectors of one policy or SA at most.
 pub const SELECTORS_MAX: usize = 1 << 20;
 
-/// What a policy does with its traffic.
+/// Action of a policy entry on the traffic that it selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Sealed by the outbound SA in this slot; in clear it is refused.
@@ -50,11 +50,11 @@ pub enum Action {
 /// One entry of a policy, or one of several selectors of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PolicyEntry {
-    /// Whose traffic.
+    /// Traffic that the entry selects.
     pub selector: Selector,
-    /// What becomes of it.
+    /// Action on that traffic.
     pub action: Action,
-    /// Which of the worker's counters counts it.
+    /// Index of the worker's counter of packets that the entry decided.
     pub counter: u32,
 }
 
@@ -65,10 +65,10 @@ impl PolicyEntry {
     }
 }
 
-/// What a policy says of a packet.
+/// Decision of a policy on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What to do with it.
+    /// Action on the packet.
     pub action: Action,
     /// The counter of the entry that decided.
     pub counter: u32,
@@ -208,7 +208,7 @@ impl Rules<()> {
         }
     }
 
-    /// Whether any of the selectors has a packet that came in.
+    /// True if any of the selectors matches an inbound packet.
     #[inline]
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {
         match Plain4::read(packet, Direction::Inbound) {
@@ -231,8 +231,8 @@ impl Rules<()> {
         }
     }
 
-    /// Whether any of the selectors has a packet that goes the other way, as far as
-    /// there is enough of it.
+    /// True if any of the selectors matches a packet of the other direction, as far as the
+    /// packet is there: an ICMP error quotes only a part.
     pub fn have_outbound(&self, packet: &[u8]) -> bool {
         classify::read(packet, Direction::Outbound).is_ok_and(|key| self.has(&key))
     }
@@ -242,8 +242,8 @@ impl Rules<()> {
 #[derive(Default)]
 pub struct Spd {
     rules: Rules<Outcome>,
-    /// What entries but BYPASS may mean where they cannot be seen; the numbers are
-    /// those of the entries.
+    /// Entries but BYPASS, as they apply to packets whose ports or protocol cannot be seen;
+    /// the values are places of entries in the policy.
     veiled: Rules<u32>,
     /// The counter of what no entry has.
     rest: Option<u32>,
@@ -267,15 +267,14 @@ impl Spd {
         Self { rest: Some(counter), ..self }
     }
 
-    /// What to do with an IP packet that leaves by the boundary.
+    /// Decision on an IP packet that leaves by the boundary.
     #[inline]
     pub fn outbound(&self, packet: &[u8]) -> Result<Decision, DropReason> {
         classify::read(packet, Direction::Outbound).map(|seen| self.decide(&seen).into())
     }
 
-    /// What is said of an IP packet that enters in clear by the boundary: only
-    /// BYPASS lets it. (ESP and AH for the node itself are not asked about here: they
-    /// go to their SA.)
+    /// Decision on an IP packet that enters in clear by the boundary: only BYPASS admits it.
+    /// (ESP and AH for the node itself do not come here: they go to their SA.)
     #[inline]
     pub fn inbound(&self, packet: &[u8]) -> Result<Decision, DropReason> {
         classify::read(packet, Direction::Inbound).map(|seen| self.decide(&seen).into())
@@ -446,8 +445,8 @@ fn unveil<A: Address>(
     }
 }
 
-/// What the traffic of a selector may look like where its ports, its message or even its
-/// protocol cannot be seen.
+/// Selectors of the same traffic where its ports, its message or even its protocol cannot be
+/// seen.
 fn veiled(selector: &Selector) -> Vec<Selector> {
     let unseen = |field: Field<u16>| match field {
         Field::Range(..) => (true, Field::Any),

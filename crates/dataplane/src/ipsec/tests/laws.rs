@@ -1,4 +1,4 @@
-//! What holds for every suite, family, length and engine.
+//! Properties that hold for every suite, family, length and engine.
 
 use super::*;
 use ferrule_crypto::{Aes, Job, Mac, Op, Verdict};

@@ -1,4 +1,4 @@
-//! What all tests of the folder need: a gateway made of the three stages, on
+//! Shared parts of the tests of this folder: a gateway made of the three stages, on
 //! either engine, and packets to put through it.
 
 mod laws;
@@ -129,7 +129,7 @@ macro_rules! on_both_engines {
 }
 pub(super) use on_both_engines;
 
-/// What became of a packet.
+/// Fate of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Sent(Next, Vec<u8>),

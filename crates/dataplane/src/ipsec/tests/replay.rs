@@ -119,8 +119,8 @@ fn copies_and_a_jump<E: Make>(mut s: Script<E>) {
     assert_eq!((s.g.edge(), s.stats().replays), (far, 9));
 }
 
-/// What fails authentication never moves the window: a number inside it still passes
-/// after packets with a wrong key, and runts, far ahead.
+/// A packet that fails authentication never moves the window: a number inside it still
+/// passes after packets with a wrong key, and runts, far ahead.
 fn hostile_far_ahead<E: Make>(mut s: Script<E>) {
     let edge = 3 * u64::from(s.window);
     let (last, within) = (s.seal(edge), s.seal(edge - u64::from(s.window) + 1));

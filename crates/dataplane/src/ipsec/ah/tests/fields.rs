@@ -1,5 +1,5 @@
-//! Which fields are under the ICV (RFC 4302 section 3.3.3, appendix A), found out by
-//! changing each bit of what was sent.
+//! Fields under the ICV (RFC 4302 section 3.3.3, appendix A), found out by changing each bit
+//! of a packet that was sent.
 
 use super::*;
 
@@ -136,7 +136,7 @@ fn ah_stands_behind_what_is_for_the_way() {
     assert_eq!((at, next, sealed[40]), (64, 60, 51));
 }
 
-/// What the next router of a source route does (RFC 791 section 3.1).
+/// Changes a packet as the next router of its source route does (RFC 791 section 3.1).
 fn routed_v4(packet: &mut [u8]) {
     let pointer = usize::from(packet[22]);
     let next: [u8; 4] = *packet[20 + pointer - 1..].first_chunk().unwrap();

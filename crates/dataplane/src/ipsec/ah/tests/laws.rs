@@ -1,4 +1,4 @@
-//! What holds for every suite, mode, family, length and engine.
+//! Properties that hold for every suite, mode, family, length and engine.
 
 use super::*;
 use crate::ipsec::tests::on_both_engines;

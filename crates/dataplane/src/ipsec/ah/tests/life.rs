@@ -1,4 +1,4 @@
-//! What becomes of a packet that is not as it should be, and of SAs that come and go.
+//! Faulty packets, and SAs that are installed and retired.
 
 use super::*;
 use crate::graph::FLAG_ONWARDS;

@@ -1,4 +1,4 @@
-//! What all tests of the folder need: a gateway made of the two stages, on either
+//! Shared parts of the tests of this folder: a gateway made of the two stages, on either
 //! engine, and packets with options and extension headers to put through it.
 
 mod fields;

@@ -1,5 +1,5 @@
-//! What AH does about paths that are narrower than the link, as ESP does it: learns,
-//! forgets, cuts, and holds TCP to what fits.
+//! AH over paths that are narrower than the link, as for ESP: it learns path MTUs, forgets
+//! them, fragments, and clamps the MSS of TCP.
 
 use super::*;
 use crate::graph::{FLAG_CUT, FLAG_WHOLE};

@@ -1,5 +1,5 @@
-//! What a policy means, said again as simply as can be: entries one after the other,
-//! a packet as fields that are there or not.
+//! Meaning of a policy in its simplest form: entries one after the other, a packet as
+//! fields that are there or not.
 
 use crate::ipsec::{Action, Addresses, Field, PolicyEntry, Selector};
 use ferrule_wire::{Protocol, ipv4, ipv6};
@@ -136,7 +136,7 @@ fn matches(s: &Selector, t: &Traffic, may: bool) -> bool {
         && ask(may, &s.message, t.message())
 }
 
-/// Which entry decides, and what.
+/// Place of the entry that decides, if any, and the action.
 pub fn decide(entries: &[PolicyEntry], t: &Traffic) -> (Option<usize>, Action) {
     let first = entries.iter().position(|e| matches(&e.selector, t, false));
     let Some(place) = first else { return (None, Action::Discard) };
@@ -147,7 +147,7 @@ pub fn decide(entries: &[PolicyEntry], t: &Traffic) -> (Option<usize>, Action) {
     (Some(place), if slips { Action::Discard } else { action })
 }
 
-/// Whether any selector has it.
+/// True if any of the selectors matches the packet.
 pub fn admits(selectors: &[Selector], t: &Traffic) -> bool {
     selectors.iter().any(|s| matches(s, t, false))
 }
