@@ -35,7 +35,7 @@ pub struct AclConfig {
 /// An entry of an access list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclEntryConfig {
-    /// What it is called in lists.
+    /// Name in lists.
     pub name: Option<String>,
     /// Whose traffic: local is the source.
     pub traffic: Traffic,
@@ -45,13 +45,13 @@ pub struct AclEntryConfig {
     pub tcp: Vec<TcpFlags>,
     /// Only later fragments.
     pub fragments: bool,
-    /// Link addresses, EtherType and VLAN; what it asks of IP is not in there.
+    /// Link addresses, EtherType and VLAN; conditions on IP are not in there.
     pub link: FrameMatch,
-    /// What becomes of it.
+    /// Verdict on the packets that match.
     pub verdict: Verdict,
-    /// Events say whose packets it had.
+    /// Matching packets are logged as events.
     pub logs: bool,
-    /// Where it stands in the file, in octets.
+    /// Octet of the file at which the entry stands.
     pub at: usize,
 }
 
@@ -106,7 +106,7 @@ impl Hash for AclEntryConfig {
 }
 
 impl AclEntryConfig {
-    /// Whether it asks for anything of an IP packet.
+    /// True if the entry has any condition on IP fields.
     fn asks_for_ip(&self) -> bool {
         self.traffic != Traffic::default()
             || self.dscp.is_some()

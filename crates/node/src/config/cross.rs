@@ -1,4 +1,4 @@
-//! What no single entry shows: two that contradict each other, a frame that one
+//! Faults that no single entry shows: two that contradict each other, a frame that one
 //! port takes and another cannot send, a nonce that two would make.
 
 use super::ipsec::pairs;
@@ -61,7 +61,8 @@ fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     }
 }
 
-/// What protects in a port is one worker's, so its port is, too.
+/// Reports ports of every worker under a SecY or with a card: one worker has those, so the port
+/// must be that worker's alone.
 fn shared_ports(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for (index, port) in config.ports.iter().enumerate().filter(|(_, p)| p.driver.is_everywhere()) {
         let secured = config.secys.iter().any(|secy| secy.port == index);

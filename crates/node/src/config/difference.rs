@@ -74,7 +74,7 @@ struct Entry {
     values: Vec<(&'static str, Shown)>,
 }
 
-/// What differs in `new`, by section in the order of the file, removed entries first.
+/// Differences of `new` from `old`, by section in the order of the file, removed entries first.
 pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     let (old_entries, new_entries) = (entries(old), entries(new));
     let mut found = Vec::new();

@@ -1,16 +1,16 @@
-//! What is wrong with a configuration, where, and what would be right.
+//! Faults of a configuration: the fault, its place and the remedy.
 
 use std::fmt;
 use std::ops::Range;
 
-/// One thing that is wrong.
+/// One fault of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where, in octets of the file.
     pub span: Range<usize>,
-    /// What is wrong, one sentence.
+    /// The fault, one sentence.
     pub what: String,
-    /// What would be right.
+    /// The remedy.
     pub remedy: String,
 }
 

@@ -1,5 +1,5 @@
-//! What is placed in a port's card (`placement = "inline"`), and what that asks of
-//! the rest of a configuration.
+//! Tunnels and SecYs in a port's card (`placement = "inline"`), and the conditions for them
+//! on the rest of a configuration.
 //!
 //! ```toml
 //!   [[port]]
@@ -31,14 +31,14 @@ use std::net::IpAddr;
 const MTU6_MIN: usize = 1280;
 
 impl TunnelConfig {
-    /// Whether a card does it.
+    /// True if a port's card seals and opens the tunnel's packets.
     pub fn is_inline(&self) -> bool {
         self.placement == Placement::Inline
     }
 }
 
 impl MacsecConfig {
-    /// Whether a card does it.
+    /// True if a port's card does the MACsec.
     pub fn is_inline(&self) -> bool {
         self.placement == Placement::Inline
     }
@@ -50,14 +50,14 @@ impl Config {
         tunnel.is_inline().then(|| self.interfaces[tunnel.via.interface].port)
     }
 
-    /// Whether something is placed in the card of a port.
+    /// True if a tunnel or a SecY is placed in the card of a port.
     pub fn has_card(&self, port: usize) -> bool {
         self.secys.iter().any(|s| s.port == port && s.is_inline())
             || self.tunnels.iter().any(|t| self.card_of(t) == Some(port))
     }
 
-    /// Whether a card seals all that is sealed at an interface: then its policy is
-    /// the card's alone.
+    /// True if cards seal all that the policy of an interface protects: then they alone apply
+    /// that policy.
     pub fn is_left_to_card(&self, interface: usize) -> bool {
         self.left_to_cards()[interface].1
     }
@@ -89,7 +89,8 @@ pub(super) fn tell_mtu(config: &mut Config) {
     }
 }
 
-/// Whether it is what a card makes: a tunnel, and nothing around it or beside it.
+/// True if a card can do the tunnel: ESP in tunnel mode, without UDP, another pair around it,
+/// further or shared outbound SAs, padding or dummies.
 pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
     let single = pair.also_outbound.is_empty() && pair.shared.is_none();
     let alone = single && pair.encap.is_none() && pair.then.is_none();
@@ -97,8 +98,8 @@ pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
     tunnel && alone && pair.tfc == Tfc::Off && pair.dummies == 0
 }
 
-/// Whether a tunnel that is not inline could be, as the rest is configured: what
-/// [`check`] complains about, without the complaints. The routes are by network.
+/// True if a tunnel that is not inline could be, as the rest is configured: the conditions of
+/// [`check`], without its messages. The routes are by network.
 pub(super) fn could_be(config: &Config, routes: &Networks<usize>, number: usize) -> bool {
     let tunnel = &config.tunnels[number];
     let way_out = &config.interfaces[tunnel.via.interface];
@@ -119,7 +120,7 @@ pub(super) fn could_be(config: &Config, routes: &Networks<usize>, number: usize)
         })
 }
 
-/// What cannot be inline as it is configured.
+/// Reports tunnels, policies and SecYs that are inline and cannot be.
 pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     tunnels(r, file, config);
     policies(r, file, config);

@@ -252,7 +252,7 @@ impl Pair<'_> {
         }
     }
 
-    /// What AH is padded to; nothing where it was asked for what AH has not.
+    /// Octets to a multiple of which AH is padded. Reports keys that only ESP or only AH has.
     fn ah_align(&self, r: &mut Reader<'_>, protocol: SaProtocol) -> Option<u8> {
         let raw = self.raw.get_ref();
         let align = r.number(raw.ah_align.as_ref(), 4, 4..=8, "ah-align") as u8;
@@ -355,7 +355,7 @@ impl Pair<'_> {
         }
     }
 
-    /// What is said about the header of a tunnel, which transport mode has not.
+    /// Options for a tunnel's outer header; in transport mode they are faults.
     fn outside(&self, r: &mut Reader<'_>) -> Outside {
         let raw = self.raw.get_ref();
         if self.mode == Mode::Transport {
@@ -466,7 +466,7 @@ pub(super) fn suite_names() -> Vec<&'static str> {
     names
 }
 
-/// What a suite is called, by protocol.
+/// Suites by name, for ESP or AH.
 fn suites(protocol: SaProtocol) -> Vec<(&'static str, Suite)> {
     match protocol {
         SaProtocol::Esp => {

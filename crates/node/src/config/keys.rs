@@ -117,7 +117,7 @@ pub fn sak(text: &Secret) -> Result<(Secret, Secret), String> {
     }
 }
 
-/// What a key file holds.
+/// Contents of a key file.
 pub(super) struct KeyFile {
     pub cipher: Secret,
     pub integrity: Secret,

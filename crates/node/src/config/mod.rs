@@ -150,7 +150,7 @@ pub enum Driver {
         device: String,
         /// Hardware queue.
         queue: u32,
-        /// It and those behind it, one for each worker.
+        /// This queue and the following ones, one for each worker.
         every_worker: bool,
         /// In the driver, in the stack, or what the device is best at.
         mode: XdpMode,
@@ -186,7 +186,7 @@ impl Driver {
         }
     }
 
-    /// Whether each worker receives and transmits here.
+    /// True if each worker receives and transmits on the port.
     pub const fn is_everywhere(&self) -> bool {
         matches!(
             self,
@@ -369,7 +369,7 @@ pub struct RouteConfig {
     pub via: Option<Via>,
 }
 
-/// What happens to an incoming label.
+/// Treatment of an incoming label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelConfig {
     /// The label.
@@ -502,7 +502,7 @@ pub struct MacsecSaConfig {
     pub an: u8,
     /// The SAK; of one on the token, its name.
     pub key: Secret,
-    /// What it is called on the token.
+    /// Name of the key on the token.
     pub label: Option<String>,
     /// XPN: the 12-octet salt.
     pub salt: Secret,
@@ -545,7 +545,7 @@ pub struct TunnelConfig {
     pub tfc: Tfc,
     /// Dummy packets in a second.
     pub dummies: u32,
-    /// What AH is padded to over IPv4: 4 or 8.
+    /// Octets to a multiple of which AH is padded over IPv4: 4 or 8.
     pub ah_align: u8,
     /// The pair of SAs around this one, by index.
     pub then: Option<usize>,
@@ -603,7 +603,7 @@ impl TunnelConfig {
         }
     }
 
-    /// What its packets are in the IP header in front of them.
+    /// Protocol of its packets, as in the IP header in front of them.
     pub fn carried(&self) -> Protocol {
         match (self.encap, self.protocol) {
             (Some(_), _) => Protocol::UDP,
@@ -614,8 +614,8 @@ impl TunnelConfig {
 }
 
 impl Config {
-    /// Whether a host behind the node has the local end of a pair in transport mode: the
-    /// node does IPsec for it (RFC 4301 section 3.3).
+    /// True if the local end of a pair in transport mode is a host behind the node: the
+    /// node does IPsec for that host (RFC 4301 section 3.3).
     pub fn guards(&self, pair: &TunnelConfig) -> bool {
         let own = |i: &InterfaceConfig| i.addresses.iter().any(|&(a, _)| a == pair.local);
         pair.mode == Mode::Transport && !self.interfaces.iter().any(own)

@@ -51,7 +51,7 @@ impl Placement {
         self.into()
     }
 
-    /// What the engine of a worker is told; `label` names a key on the token.
+    /// Place for the engine of a worker; `label` names a key on the token.
     pub fn place(self, label: Option<&str>) -> Place {
         match self {
             // A card's own engine works in its own loop.
@@ -62,13 +62,13 @@ impl Placement {
     }
 }
 
-/// What becomes of a job that an engine cannot do.
+/// Fallback for a job that an engine cannot do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Otherwise {
-    /// The worker does it itself.
+    /// The worker does the job itself.
     Software,
-    /// Its packet is dropped, with a reason.
+    /// The job's packet is dropped, with a reason.
     #[default]
     Drop,
 }
@@ -89,9 +89,9 @@ pub struct LookAsideConfig {
     pub copies: usize,
     /// A job that is not back by then tells that the engine hangs.
     pub deadline: Duration,
-    /// What is done if it fails.
+    /// Fallback for jobs that fail.
     pub on_failure: Otherwise,
-    /// What is done with jobs beyond its depth.
+    /// Fallback for jobs beyond its depth.
     pub on_full: Otherwise,
 }
 

@@ -22,13 +22,13 @@ use ferrule_dataplane::ipsec::{Addresses, Mode, Selector};
 /// An entry of the security policy of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyConfig {
-    /// What it is called in lists.
+    /// Name in lists.
     pub name: Option<String>,
     /// The interface that is the boundary, by index.
     pub interface: usize,
     /// Whose traffic.
     pub traffic: Traffic,
-    /// What to do.
+    /// Action on that traffic.
     pub action: PolicyAction,
 }
 

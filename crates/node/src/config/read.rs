@@ -21,7 +21,7 @@ const BUFFER_SIZE: i64 = 2048;
 /// Workers of a node at most.
 pub(super) const WORKERS_MAX: i64 = 64;
 
-/// What every reading function is given.
+/// Context of every function that reads a part of the configuration.
 pub(super) struct Reader<'a> {
     pub problems: Problems,
     pub keys: &'a mut dyn KeySource,

@@ -177,7 +177,7 @@ fn offset(r: &mut Reader<'_>, secy: &raw::Macsec, xpn: bool) -> u8 {
     offset as u8
 }
 
-/// What a SAK is for.
+/// Use of a SAK: how its key is checked depends on all of these.
 struct Sak {
     suite: Suite,
     xpn: bool,

@@ -125,7 +125,7 @@ pub(super) struct Named<'a> {
     pub rest: Option<&'a Text>,
 }
 
-/// Whether a token has a suite outside of studies.
+/// True if a token offers the suite, outside of studies.
 pub(super) fn has_suite(suite: Suite) -> bool {
     matches!(suite, Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) if aes != Aes::Aes192)
 }

@@ -178,7 +178,8 @@ impl Said<'_> {
         }
     }
 
-    /// What an entry stands for must be possible; how many selectors it is.
+    /// Reports an entry of too many combinations, or one that no packet can match. Returns its
+    /// number of selectors.
     pub fn check(&self, r: &mut Reader<'_>, span: Range<usize>, entry: &Traffic) -> usize {
         let at = |words: &Option<Words>| words.as_ref().map_or(span.clone(), Spanned::span);
         let count = entry.combinations();
@@ -264,7 +265,7 @@ pub(super) fn list<T>(
     all
 }
 
-/// What is wrong with a word, and what would be right.
+/// Fault of a word, and its remedy.
 pub(super) type Wrong = (String, String);
 
 fn addresses(text: &str) -> Result<Option<Addresses>, Wrong> {

@@ -73,8 +73,8 @@ fn parse(text: &str) -> Result<Config, String> {
     Config::parse("g.toml", text, &mut Keys).map_err(|e| e.to_string())
 }
 
-/// What is written in place of what, the line that is named, what is said to be
-/// wrong there, and what would be right.
+/// Faults: text of [`GOOD`], its replacement, the line of the message, and parts of what the
+/// message says is wrong and of its remedy.
 const BAD: &[(&str, &str, usize, &str, &str)] = &[
     // The table.
     (
