@@ -48,7 +48,7 @@ impl Lives {
         self.sas.insert(sa, Living { name, by });
     }
 
-    /// It is where it belongs: its time runs from the next turn on.
+    /// The SA is installed: its time runs from the next turn on.
     pub fn installed(&mut self, sa: Sa) {
         if self.sas.contains_key(&sa) {
             self.fresh.push(sa);
@@ -70,7 +70,7 @@ impl Lives {
         timed == Some(Expiry::Hard)
     }
 
-    /// It is gone.
+    /// Removes an SA that is gone.
     pub fn forget(&mut self, sa: Sa) {
         let Some(living) = self.sas.remove(&sa) else { return };
         for expiry in [Expiry::Soft, Expiry::Hard] {
@@ -86,7 +86,7 @@ impl Lives {
         if self.fresh.is_empty() { first } else { Some(self.now) }
     }
 
-    /// What is due: SAs whose time is over, and what people have to know.
+    /// SAs whose time is over, and the events to report, as of `now`.
     pub fn turn(&mut self, now: Instant) -> (Vec<Sa>, Vec<Incident>) {
         self.now = now;
         for sa in std::mem::take(&mut self.fresh) {

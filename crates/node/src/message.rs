@@ -113,9 +113,9 @@ impl Change {
 pub(crate) enum EspOut {
     Install(u32, Box<ipsec::OutboundConfig>, Sequence),
     Extend(ipsec::SaId, u64),
-    /// It lives by these bounds; none: without end.
+    /// Change of the SA's lifetime bounds; none: without end.
     Live(u32, Option<Box<ipsec::Allowance>>),
-    /// Its time is over.
+    /// The SA's time is over.
     Expire(u32),
     Retire(u32),
 }
@@ -125,9 +125,9 @@ pub(crate) enum EspIn {
     Install(u32, Box<ipsec::InboundConfig>, u64),
     /// Replacement by another SA with the same key: the window stays.
     Change(u32, Box<ipsec::InboundConfig>),
-    /// It lives by these bounds; none: without end.
+    /// Change of the SA's lifetime bounds; none: without end.
     Live(u32, Option<Box<ipsec::Allowance>>),
-    /// Its time is over.
+    /// The SA's time is over.
     Expire(u32),
     Retire(u32),
 }

@@ -191,7 +191,7 @@ pub(crate) struct Sas {
     leaving: Vec<(Sa, Client)>,
     clearing: Option<Clearing>,
     answers: VecDeque<Answer>,
-    /// Those whose lives have bounds.
+    /// SAs whose lifetimes are bounded.
     lives: Lives,
 }
 

@@ -63,7 +63,7 @@ struct OutboundSpec {
     spi: u32,
     keys: KeyPrint,
     seats: Vec<Seat>,
-    /// It sends dummies and keepalives, too.
+    /// True for the tunnel's first one, which also sends its dummies and keepalives.
     is_first: bool,
 }
 
@@ -121,9 +121,9 @@ pub(crate) struct EspPlan {
     changed: Vec<(u32, Box<ipsec::InboundConfig>)>,
     /// SAs that stay and live by other bounds.
     lives: Vec<(Sa, SaName, Option<Allowance>)>,
-    /// What is gone, in rounds.
+    /// SAs to remove, in rounds.
     pub gone: Vec<Vec<Sa>>,
-    /// What stays; with what is new, once that is ordered.
+    /// SAs that stay; with the new ones, once those are ordered.
     next: StaticSas,
     /// Outbound SAs of each tunnel, the first one first.
     first: Vec<Vec<OutboundSpec>>,
@@ -317,7 +317,7 @@ impl<'a> Version<'a> {
         all(self, number) == all(other, other_number)
     }
 
-    /// Who has an SA of a tunnel: the card of its port, or this worker.
+    /// Seat of an SA of a tunnel: the card of its port, or this worker.
     pub fn seat_of(self, tunnel: &TunnelConfig, worker: usize) -> Seat {
         match self.config.card_of(tunnel) {
             Some(port) => Seat::Card(self.compiled.ports[port]),
@@ -325,7 +325,7 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Who has an outbound SA: one of them, or every worker, its own first.
+    /// Seats of an outbound SA: one of them, or every worker, its own first.
     fn seats_of(self, tunnel: &TunnelConfig, sa: &SaConfig) -> Vec<Seat> {
         let mut seats = vec![self.seat_of(tunnel, sa.worker)];
         if tunnel.shared.is_some() {
@@ -457,8 +457,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What nobody may send with: a key whose numbers the other end used, and one
-    /// whose numbers are beyond those that there are from now on.
+    /// Refuses keys that must not seal again: those whose numbers the other end used, and those
+    /// whose numbers are beyond the range that the new configuration has.
     fn check_sender(
         &mut self,
         tunnel: &TunnelConfig,
@@ -521,7 +521,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// What was received must fit the numbers that there are from now on.
+    /// Refuses an SA that received numbers beyond the range of the new configuration.
     fn check_receiver(
         &mut self,
         tunnel: &TunnelConfig,

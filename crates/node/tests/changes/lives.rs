@@ -244,7 +244,7 @@ impl Sender {
         Self { net, lan, wan }
     }
 
-    /// What comes out, all of it sealed.
+    /// Sends packets and returns the frames that come out, after checking that all are sealed.
     fn send(&mut self, count: u16) -> Vec<Vec<u8>> {
         know(&mut self.net, &[(0, "192.0.2.2", MacAddr([2, 0, 0, 0, 0, 2]))]);
         for number in 0..count {
