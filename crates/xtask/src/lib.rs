@@ -7,7 +7,7 @@
 //! | file | rules |
 //! | --- | --- |
 //! | `source.rs` | none: a file, and the same file without comments and literals |
-//! | `shape.rs` | length of files and functions, names of rooms, words left behind |
+//! | `shape.rs` | length of files and functions, names of rooms, words left behind, openings of doc comments |
 //! | `layers.rs` | who may use whom, what pure crates may not touch, where unsafe lives |
 //! | `closure.rs` | pure crates depend on pure ones, through others too |
 //! | `siblings.rs` | folders of a crate: protocols apart, no circles |

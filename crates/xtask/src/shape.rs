@@ -1,4 +1,4 @@
-//! Length of files and functions, names of rooms, words left behind.
+//! Length of files and functions, names of rooms, words left behind, openings of doc comments.
 
 use crate::{Finding, Source, source::item_end};
 
@@ -10,6 +10,8 @@ pub const LONG_BECAUSE: &str = "Long because";
 pub const FUNCTION_LINES_MAX: usize = 70;
 /// Rooms that say nothing about what is in them.
 const DRAWERS: [&str; 7] = ["utils", "util", "common", "helpers", "helper", "misc", "shared"];
+/// Words that make a reader look for the subject of a doc comment.
+const OPENERS: [&str; 8] = ["What", "Whether", "That of", "Those", "Which", "Who", "Nobody", "It"];
 
 /// Files longer than [`FILE_LINES_MAX`] whose header does not say why.
 pub fn file_length(source: &Source) -> Option<Finding> {
@@ -112,6 +114,29 @@ pub fn left_behind(source: &Source) -> Vec<Finding> {
                 what: format!("{word}: do it, or open an issue"),
             });
         }
+    }
+    findings
+}
+
+/// Paragraphs of doc comments that open with one of [`OPENERS`].
+pub fn openings(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut before = "";
+    for (i, line) in source.text.lines().map(str::trim).enumerate() {
+        let doc = line.strip_prefix("///").or(line.strip_prefix("//!")).unwrap_or_default().trim();
+        let opens = |word: &&str| {
+            doc.strip_prefix(*word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+        };
+        if before.is_empty()
+            && let Some(word) = OPENERS.into_iter().find(opens)
+        {
+            findings.push(Finding {
+                path: source.path.clone(),
+                line: i + 1,
+                what: format!("a doc comment opens with {word}: begin with a noun or a verb"),
+            });
+        }
+        before = doc;
     }
     findings
 }

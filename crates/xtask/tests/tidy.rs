@@ -43,6 +43,11 @@ fn tidy_nothing_is_left_for_later_in_the_code() {
 }
 
 #[test]
+fn tidy_doc_comments_open_with_their_subject() {
+    none(tree().iter().flat_map(shape::openings).collect());
+}
+
+#[test]
 fn tidy_unsafe_stays_in_its_rooms() {
     let tree = tree();
     none(tree.iter().flat_map(layers::unsafe_rooms).collect());
@@ -121,6 +126,17 @@ fn rule_left_behind_finds_notes_and_macros_but_not_strings() {
     let found = shape::left_behind(&Source::new("a.rs", &format!("{note}fn f() {{ todo!() }}\n")));
     assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(shape::left_behind(&Source::new("a.rs", "let s = \"dbg!(x)\";")), []);
+}
+
+#[test]
+fn rule_openings_finds_paragraphs_without_a_subject() {
+    let bad =
+        "//! What a file has.\n\n    /// A port.\n    ///\n    /// It is up.\n/// That of a\n";
+    let found = shape::openings(&Source::new("a.rs", &format!("{bad}fn a() {{}}\n/// Which\n")));
+    assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [1, 5, 8]);
+    let good =
+        "/// Items, if any.\n/// It is up.\nfn a() {}\n// What for\n/// Whose\n/// That SA\n";
+    assert_eq!(shape::openings(&Source::new("a.rs", good)), []);
 }
 
 #[test]
