@@ -14,25 +14,25 @@ pub(crate) const NOT_RUN: &str = "not run: ";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// What it is about.
+    /// The title: the subject of the report.
     pub title: String,
-    /// What was asked.
+    /// The question that the report answers.
     pub question: String,
     /// The answer in a sentence.
     pub answer: String,
-    /// Which device was measured, or computed: a Linux bridge, a network in the laboratory.
+    /// Device that was measured or computed: a Linux bridge, a network in the laboratory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
-    /// Which program measured or computed, with its version.
+    /// Program that measured or computed, with its version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub program: String,
-    /// What it ran on.
+    /// The machine it ran on.
     pub machine: String,
-    /// What repeats it, as one types it.
+    /// The command that repeats the run, as typed in a shell.
     pub command: String,
-    /// When, as the caller writes dates; this crate has no clock.
+    /// Date of the run, as the caller writes dates; this crate has no clock.
     pub date: String,
-    /// It was stopped before its end: what is there is not all.
+    /// True if the run was stopped before its end: the report is incomplete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// The figure that shows the answer, by its id: a page begins with it, and folds the rest.
@@ -44,7 +44,7 @@ pub struct Report {
     /// How to cite what was reproduced, and the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<String>,
-    /// All that the print shows, and where it is here.
+    /// Inventory of the publication: each item, and the place where this report shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inventory: Vec<Item>,
     /// From top to bottom.
@@ -71,7 +71,7 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// What a section is made of.
+/// A part of a section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Block {
@@ -79,15 +79,15 @@ pub enum Block {
     Text(String),
     /// Several short statements.
     List(Vec<String>),
-    /// What a program takes or prints, line by line.
+    /// Input or output of a program, line by line.
     Code(String),
     /// A table.
     Table(Table),
     /// A figure.
     Figure(Figure),
-    /// What somebody said, and whether it holds.
+    /// Claims of a publication, each with its verdict.
     Claims(Vec<Claim>),
-    /// Where a print contradicts itself.
+    /// Contradictions within a publication.
     Errata(Vec<Erratum>),
 }
 
@@ -97,13 +97,13 @@ pub enum Block {
 pub struct Erratum {
     /// The place in the print.
     pub place: String,
-    /// What is wrong there.
+    /// The error found there.
     pub text: String,
-    /// What shows it.
+    /// The proof of the error.
     pub proof: Proof,
 }
 
-/// What shows an erratum.
+/// How an erratum is proved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
@@ -152,7 +152,7 @@ impl Report {
         all.into_iter().chain(more).filter(|(_, value)| !value.is_empty())
     }
 
-    /// What could not be run and why, each reason once.
+    /// Reasons why parts of the report were not run, each reason once.
     pub fn reasons(&self) -> Vec<String> {
         let cells = self.tables().flat_map(|table| table.columns()).flat_map(Column::cells);
         let judgements = self.claims().flat_map(|claim| &claim.judgements);

@@ -12,16 +12,16 @@ const SETTINGS_MAX: usize = 12;
 pub struct Figure {
     /// Names its file: lower-case words with hyphens.
     pub id: String,
-    /// What it shows.
+    /// The title: the subject of the figure.
     pub title: String,
-    /// What one should see in it.
+    /// The finding that a reader should see in the figure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub caption: String,
-    /// What is drawn.
+    /// The plot itself.
     pub plot: Plot,
 }
 
-/// What is drawn.
+/// The plot of a figure, by its type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 pub enum Plot {
@@ -38,7 +38,7 @@ pub struct Xy {
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
-    /// What is drawn.
+    /// The lines and point sets drawn.
     pub series: Vec<Series>,
     /// Places on the x axis with a name, such as where a device saturates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,9 +61,9 @@ impl Xy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What it measures.
+    /// The quantity on the axis.
     pub label: String,
-    /// In what.
+    /// Its unit; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// Logarithmic.
@@ -226,14 +226,14 @@ impl Series {
 pub struct Mark {
     /// Where.
     pub x: f64,
-    /// What is there.
+    /// Its name.
     pub label: String,
 }
 
 /// Bars by category, their parts one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bars {
-    /// What the length of a bar means.
+    /// The quantity that the length of a bar shows.
     pub axis: Axis,
     /// One bar each.
     pub bars: Vec<Bar>,
@@ -318,7 +318,7 @@ impl Figure {
         Self { id: id.into(), title: title.into(), caption: String::new(), plot }
     }
 
-    /// What one should see in it.
+    /// Sets the finding that a reader should see in the figure.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self

@@ -1,4 +1,5 @@
-//! All that a print shows, one item each, so that nothing of it is missing in silence.
+//! Inventory of a publication: each table, figure and system that it shows, one item each, so that
+//! none is left out unnoticed.
 
 use crate::document::Report;
 use crate::figure::Plot;
@@ -34,11 +35,11 @@ pub struct Item {
 pub enum State {
     /// With numbers beside the print's.
     Reproduced,
-    /// It could be, and this run has no number of it.
+    /// Reproducible, but this run has no number of it.
     NotRun,
-    /// Not yet.
+    /// Not reproduced yet.
     Waits,
-    /// It has no result to reproduce.
+    /// A drawing: no result to reproduce.
     Drawing,
 }
 

@@ -15,27 +15,28 @@ use crate::scale::shown;
 use crate::value::{Kind, Measure};
 use serde::{Deserialize, Serialize};
 
-/// What is said to be so much is within this of it: one width for every study.
+/// Tolerance of "about": a value within this share of the stated one. The same in every study.
 pub const ABOUT_PERCENT: f64 = 10.0;
-/// Of a measurement that is judged.
+/// Fewest repetitions of a measurement for a verdict to rest on it.
 pub const REPEATS_MIN: u32 = 7;
-/// What a baseline must carry of what it was offered, and what may come of it at most.
+/// Least share of the offered load that a baseline must carry, and the largest share of the
+/// baseline that a result may reach before it counts as noise.
 const CARRIED_PERCENT: f64 = 99.0;
 const RATIO_PERCENT: f64 = 100.0;
 
-/// Whether a claim holds.
+/// Outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Nobody looked.
+    /// No evidence was taken.
     NotRun,
-    /// Somebody looked and could not tell.
+    /// Evidence was taken and does not decide.
     Undecided,
-    /// It comes out as it was made to by a fit, which shows nothing.
+    /// The value agrees because it was fitted to agree, which proves nothing.
     Fitted,
-    /// It holds.
+    /// The evidence supports the claim.
     Holds,
-    /// It does not.
+    /// The evidence contradicts the claim.
     Fails,
 }
 
@@ -62,7 +63,7 @@ impl Verdict {
     }
 }
 
-/// What a value must be.
+/// Condition on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Threshold {
@@ -83,7 +84,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// Whether a value is as it must be.
+    /// True if the value meets the threshold.
     pub fn admits(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -96,11 +97,12 @@ impl Threshold {
         }
     }
 
-    /// Whether all of an interval is; nothing if a part is and a part is not.
+    /// True if every value of an interval meets the threshold, false if none does; `None` if only a
+    /// part of the interval does.
     fn admits_all(self, low: f64, high: f64) -> Option<bool> {
         match (self.admits(low), self.admits(high)) {
             (true, true) => Some(true),
-            // What must be within two ends may be in the middle of an interval.
+            // A threshold with two ends may lie within an interval whose ends both miss it.
             (false, false) => (!self.middles().any(|m| low < m && m < high)).then_some(false),
             _ => None,
         }
@@ -142,15 +144,15 @@ pub enum Taken {
     Repeated(u32),
 }
 
-/// What must be so for a value to say anything.
+/// Precondition for a value to count as evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// Of what.
+    /// The quantity that is checked.
     pub metric: String,
-    /// What it must be.
+    /// The threshold that it must meet.
     pub threshold: Threshold,
-    /// What it is.
+    /// The value found.
     pub value: f64,
     /// Its unit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -164,7 +166,7 @@ impl Condition {
         Self { metric: "baseline carried".into(), threshold, value: percent, unit: "%".into() }
     }
 
-    /// What came of it: more than all of the baseline is noise.
+    /// Result as a share of the baseline: more than the whole baseline is noise.
     pub fn ratio(percent: f64) -> Self {
         let threshold = Threshold::AtMost(RATIO_PERCENT);
         Self { metric: "ratio to the baseline".into(), threshold, value: percent, unit: "%".into() }
@@ -175,27 +177,27 @@ impl Condition {
     }
 }
 
-/// What a verdict rests on.
+/// Evidence of a verdict: a value, and the threshold it is held against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// What was looked at.
+    /// The quantity that was examined.
     pub metric: String,
-    /// What it is compared with; empty: with the threshold alone.
+    /// The baseline of a comparison; empty if the value is held against the threshold alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub baseline: String,
     /// The value's unit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// What it must be.
+    /// The threshold that the value must meet.
     pub threshold: Threshold,
-    /// In whose words, and where: the threshold is theirs.
+    /// Words of the publication that state the threshold, and their place.
     pub said: String,
-    /// What it is, with its interval.
+    /// The value found, with its interval.
     pub value: Measure,
-    /// How it was come by.
+    /// How the value was obtained.
     pub taken: Taken,
-    /// What must be so besides.
+    /// Preconditions that must hold besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -228,7 +230,7 @@ impl Evidence {
         Self { taken: Taken::Counted, ..Self::computed(metric, count as f64, asked) }
     }
 
-    /// What part of several things is so, in percent, one by one.
+    /// Share of counted cases that meet a property, in percent; each case counts, none is sampled.
     pub fn share(
         metric: impl Into<String>,
         (part, all): (u64, u64),
@@ -255,13 +257,13 @@ impl Evidence {
         self
     }
 
-    /// What it is compared with.
+    /// Names the baseline of the comparison.
     pub fn against(mut self, baseline: impl Into<String>) -> Self {
         self.baseline = baseline.into();
         self
     }
 
-    /// What must be so besides.
+    /// Adds preconditions.
     pub fn on(mut self, conditions: impl IntoIterator<Item = Condition>) -> Self {
         self.conditions.extend(conditions);
         self
@@ -298,7 +300,7 @@ impl Evidence {
     }
 }
 
-/// What the numbers of one origin say to a claim.
+/// Judgement of a claim by the numbers of one origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Record", into = "Record")]
 pub struct Judgement {
@@ -354,7 +356,7 @@ impl Judgement {
         Self { kind, evidence: Some(evidence), note: note.into() }
     }
 
-    /// Nobody looked; why.
+    /// A judgement without evidence, with the reason.
     pub fn not_run(kind: Kind, why: impl Into<String>) -> Self {
         let why: String = why.into();
         let why = why.strip_prefix("not run: ").map(str::to_owned).unwrap_or(why);
@@ -371,12 +373,12 @@ impl Judgement {
         self.kind
     }
 
-    /// What it rests on.
+    /// The evidence, if any was taken.
     pub fn evidence(&self) -> Option<&Evidence> {
         self.evidence.as_ref()
     }
 
-    /// What the evidence says: the only place where a verdict is made.
+    /// Verdict that follows from the evidence: the only place where one is made.
     pub fn verdict(&self) -> Verdict {
         let Some(evidence) = &self.evidence else { return Verdict::NotRun };
         if evidence.undecided(self.kind).is_some() {
@@ -424,18 +426,18 @@ fn in_words(evidence: &Evidence) -> String {
     text + &format!("; asked is {threshold}{unit} ({said})")
 }
 
-/// What somebody said, and whether it holds.
+/// A claim of a publication, with its judgements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// Its name.
     pub id: String,
-    /// What was said.
+    /// The claim in words.
     pub text: String,
-    /// Where.
+    /// Section of the publication that makes it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub section: String,
-    /// What the numbers say, by origin.
+    /// Judgements, by origin of the numbers.
     pub judgements: Vec<Judgement>,
 }
 
@@ -452,26 +454,26 @@ impl Claim {
         self
     }
 
-    /// What the numbers of one origin say.
+    /// Adds a judgement by the numbers of one origin.
     pub fn judged(mut self, kind: Kind, evidence: Evidence, note: impl Into<String>) -> Self {
         self.judgements.push(Judgement::new(kind, evidence, note));
         self
     }
 
-    /// Nobody looked; why.
+    /// Adds a judgement without evidence, with the reason.
     pub fn not_run(mut self, kind: Kind, why: impl Into<String>) -> Self {
         self.judgements.push(Judgement::not_run(kind, why));
         self
     }
 
-    /// What all numbers of one origin say together.
+    /// Joint verdict of the judgements of one origin.
     pub fn by(&self, kind: Kind) -> Verdict {
         let own = self.judgements.iter().filter(|judgement| judgement.kind == kind);
         own.map(Judgement::verdict).reduce(Verdict::and).unwrap_or(Verdict::NotRun)
     }
 
-    /// It fails if any numbers say so, and holds if some that were made here say so and
-    /// none object: a print does not confirm itself.
+    /// Joint verdict: the claim fails if numbers of any origin contradict it, and holds if numbers
+    /// made here support it and none contradict it. A publication does not confirm itself.
     pub fn verdict(&self) -> Verdict {
         if self.judgements.iter().any(|judgement| judgement.verdict() == Verdict::Fails) {
             return Verdict::Fails;

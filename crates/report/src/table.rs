@@ -21,7 +21,7 @@ impl Column {
         Self { head: head.into(), unit: unit.into(), kind, decimals: None, cells }
     }
 
-    /// What the rows are about.
+    /// A column of words: the subjects of the rows.
     pub fn words<T: Into<String>>(
         head: impl Into<String>,
         words: impl IntoIterator<Item = T>,
@@ -30,7 +30,7 @@ impl Column {
         Self::new(head, "", Kind::Key, cells)
     }
 
-    /// What was set, such as the offered load.
+    /// A column of settings, such as the offered load.
     pub fn settings(
         head: impl Into<String>,
         unit: impl Into<String>,
@@ -91,7 +91,7 @@ impl Column {
         self
     }
 
-    /// What stands above it.
+    /// The heading.
     pub fn head(&self) -> &str {
         &self.head
     }
@@ -159,9 +159,9 @@ fn fixed(value: f64, decimals: usize) -> String {
 pub struct Table {
     /// Names its file: lower-case words with hyphens.
     pub id: String,
-    /// What it shows.
+    /// The title: the subject of the table.
     pub title: String,
-    /// What one should know to read it.
+    /// Remark that a reader needs to understand the table.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     columns: Vec<Column>,
@@ -179,7 +179,7 @@ impl Table {
         self
     }
 
-    /// What one should know to read it.
+    /// Sets the remark that a reader needs to understand the table.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self

@@ -18,7 +18,7 @@ const GAP: usize = 2;
 pub struct Terminal {
     /// Columns that a line may have.
     pub width: usize,
-    /// It shows colours.
+    /// True if the terminal shows colours.
     pub colour: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Numbers, and where they come from.
 //!
-//! What a study printed, what it asserts without a figure, what a model was fitted to,
-//! what it computes and what was measured are types. A column or a series is made of one of them:
-//! there is no way to put two into one.
+//! Numbers that a study printed, asserted without a figure, fitted a model to, computed or measured
+//! differ by type. A column or a series holds numbers of one such origin: two cannot be mixed in
+//! it.
 //!
 //! ```compile_fail
 //! use ferrule_report::{Column, Model, Published};
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// What the word means, in a sentence.
+    /// Meaning of the name, in a sentence.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Key => "what was set",
@@ -104,7 +104,7 @@ mod sealed {
 
 /// One of the origins that a number can have.
 pub trait Origin: sealed::Sealed + Copy + From<Measure> {
-    /// Which.
+    /// The origin, as a value.
     const KIND: Kind;
     /// The number without its origin.
     fn measure(self) -> Measure;
@@ -164,7 +164,7 @@ origin! {
     Derived
 }
 
-/// What stands in one place of a table.
+/// Content of one cell of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {

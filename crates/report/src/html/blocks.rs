@@ -1,4 +1,4 @@
-//! What a section is made of, as HTML.
+//! Blocks of a section as HTML.
 
 use super::Page;
 use crate::document::{Block, Erratum, NOT_RUN, Proof};

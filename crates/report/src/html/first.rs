@@ -79,7 +79,7 @@ fn lead(page: &mut String, about: &Page<'_>) {
     );
 }
 
-/// What was not run, each reason once.
+/// Reasons why parts of the report were not run, each reason once.
 fn unmet(page: &mut String, report: &Report) {
     let reasons = report.reasons();
     let reasons = reasons.iter().map(|reason| inline(reason)).collect::<Vec<_>>();
@@ -92,7 +92,7 @@ fn unmet(page: &mut String, report: &Report) {
     }
 }
 
-/// What the words above the columns mean.
+/// Legend: the meaning of the origins' names above the columns.
 fn kinds(page: &mut String, report: &Report) {
     let kinds = report.kinds();
     if kinds.iter().all(|kind| *kind == Kind::Derived) {

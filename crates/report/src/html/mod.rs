@@ -30,13 +30,13 @@ const UPLOT: &str = include_str!("../../../../web/vendor/uplot/uPlot.iife.min.js
 const UPLOT_STYLE: &str = include_str!("../../../../web/vendor/uplot/uPlot.min.css");
 /// Its licence travels with it.
 const UPLOT_LICENCE: &str = include_str!("../../../../web/vendor/uplot/LICENSE");
-/// What the page may load: nothing but itself.
+/// Content security policy: the page loads nothing from elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 /// The heading of the section that figures refer to.
 const METHOD: &str = "How it was done";
 
-/// What blocks need to know of their page.
+/// Context that the blocks of a page share.
 struct Page<'a> {
     report: &'a Report,
     hues: Hues,

@@ -1,4 +1,4 @@
-//! All that the reproduced print shows, and where it is here.
+//! The inventory of the reproduced publication as HTML: each item, and where the page shows it.
 
 use super::blocks::inline;
 use crate::document::Report;

@@ -22,7 +22,7 @@ use std::fmt::Write;
 
 /// Width of every figure, in its own units; about pixels on a desktop.
 pub(crate) const WIDTH: f64 = 760.0;
-/// What a letter of the usual size takes, about.
+/// Width of a letter of the usual size, approximately.
 const LETTER: f64 = 8.0;
 
 /// The style of a figure that stands alone.
@@ -90,7 +90,7 @@ pub(crate) fn page_style() -> String {
     style()
 }
 
-/// What is being drawn.
+/// The SVG text of a figure while it is drawn.
 struct Canvas(String);
 
 impl Canvas {

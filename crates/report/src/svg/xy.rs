@@ -237,7 +237,7 @@ fn legend(canvas: &mut Canvas, series: &[Series], hues: &Hues, layout: &Layout) 
     y + 14.0
 }
 
-/// What an origin's sign takes in the legend.
+/// Width of an origin's sign in the legend.
 fn room(kind: Kind) -> f64 {
     if kind == Kind::Published { 18.0 } else { 32.0 }
 }
