@@ -1,4 +1,4 @@
-//! What happens to a node, for those who run it: docs/events.md.
+//! Events of a node, for its operators: docs/events.md.
 //!
 //! ```text
 //!   workers ── first packet refused for each reason ─┐ once a second
@@ -46,7 +46,7 @@ const NAMED_MAX: usize = 20;
 /// Lines about SAs of one change at most.
 const SAS_MAX: usize = 100;
 
-/// What was last seen, to see what is new.
+/// State last seen, with which the next second's is compared to find events.
 pub struct Events {
     due: Instant,
     asked: Option<(Receiver<Box<Refusals>>, Vec<Refusals>)>,
@@ -227,7 +227,7 @@ impl Events {
     }
 }
 
-/// What another configuration adds, removes and changes.
+/// Logs the differences that a new configuration makes: added, removed, changed.
 fn applied(all: &[Difference]) {
     let of = |change| {
         let of_kind = || all.iter().filter(move |d| d.change == change);
@@ -317,7 +317,7 @@ impl Seen {
     }
 }
 
-/// Whether standard error is written to.
+/// Starts the subscriber that writes events; true if standard error is written to.
 fn start_writing(format: LogFormat, stderr: NonBlocking) -> Result<bool, Fault> {
     let text = tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(false);
     let registry = tracing_subscriber::registry();
@@ -358,7 +358,7 @@ pub fn failed(what: &str) {
     warn!(target: "ferrule", what, "failure");
 }
 
-/// What the control part has to say.
+/// Logs an incident that the control part reports.
 pub fn happened(incident: &Incident) {
     match incident {
         Incident::CounterNotWritten(why) => {

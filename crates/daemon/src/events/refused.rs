@@ -1,4 +1,4 @@
-//! Who sent a packet that was refused: RFC 4301 section 5.2, RFC 4303 section 3.4.
+//! Names the sender of a refused packet: RFC 4301 section 5.2, RFC 4303 section 3.4.
 
 use ferrule_base::DropReason;
 use ferrule_dataplane::acl::Verdict;
@@ -93,7 +93,7 @@ impl Refused {
         Some([(ports >> 16) as u16, ports as u16])
     }
 
-    /// What an entry of an access list did.
+    /// Logs a packet that an entry of an access list permitted or denied with logging.
     pub fn write_acl(&self, logged: &Logged, list: &AclConfig, entry: usize, port: &str) {
         let found = list.entries.get(entry);
         let ports = self.ports(&logged.head[..logged.len]);
