@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Blocks of each ring: full within seconds at the card's speed.
 const BLOCKS: usize = 8192;
-/// What the card makes in a second for one of two directions.
+/// Blocks that the card makes in a second for one of two directions.
 const FILLED: f64 = 3937.0;
 /// Octets of the largest packets: the study's 1520 do not pass an Ethernet link sealed.
 const LARGE: usize = 1400;
@@ -236,7 +236,7 @@ impl Pair<'_> {
     }
 }
 
-/// What a report shows of a trial: the streams of the packet size that is meant.
+/// A trial as the report shows it: the streams of the given packet size.
 fn view(what: &str, octets: usize, trial: &Trial, became: &Became) -> Shown {
     let streams: Vec<_> =
         trial.loads.iter().zip(&became.got).filter(|(load, _)| load.octets == octets).collect();

@@ -253,7 +253,7 @@ fn circumstances(load: String, seconds: u64) -> Vec<Circumstance> {
     all.map(|(name, value)| Circumstance { name: name.to_owned(), value }).into()
 }
 
-/// What is measured live is left out once somebody wants an end.
+/// Runs a live measurement unless the user has asked to stop.
 fn unless_stopped<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     if interrupt::wanted() { Err("not run: stopped before the end".into()) } else { run() }
 }

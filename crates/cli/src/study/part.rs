@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// The name and version of the format.
 pub const SCHEMA: &str = "ferrule-studies/1";
 
-/// What one shard did.
+/// Result of one shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {

@@ -1,5 +1,5 @@
-//! What the study of placements measures live: the software engine against a queue
-//! pair to a thread on another core, from memory to memory.
+//! Live measurements for the study of placements: the software engine against a queue pair to a
+//! thread on another core, from memory to memory.
 //!
 //! ```text
 //!   software     submit ─▶ done                         host time: all of it
@@ -246,7 +246,7 @@ fn cost(rounds: &[(u64, Duration, Duration)], latency_us: f64) -> Cost {
     Cost { mpps, host_ns, host_cycles: host_ns * gigahertz(), latency_us }
 }
 
-/// What the kernel says of the first core; no number where it says nothing.
+/// Clock of the first core as the kernel reports it; NaN where it reports none.
 fn gigahertz() -> f64 {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("cpu MHz"));

@@ -61,7 +61,7 @@ pub struct Protect<'a> {
     pub placement: &'a str,
     /// In the configuration's words.
     pub suite: &'a str,
-    /// What names the key from either node: a line or two of a table.
+    /// Table lines that name the key, for either node.
     pub keys: [String; 2],
 }
 
@@ -116,7 +116,7 @@ impl<'a> Rig<'a> {
         Ok(rig)
     }
 
-    /// What the nodes find in their environment.
+    /// Adds a variable to the nodes' environment.
     pub fn with(mut self, name: &str, value: PathBuf) -> Self {
         self.environment.push((name.to_owned(), value));
         self

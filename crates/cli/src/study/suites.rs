@@ -1,5 +1,5 @@
-//! What suites cost on this machine by size, from memory to memory: one packet at a time,
-//! all suites in turn, so that what else the machine does meets them alike.
+//! Costs of suites on this machine by size, from memory to memory: one packet at a time, the suites
+//! in turn, so that other load of the machine affects them alike.
 
 use ferrule_base::{Instant, Secret};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, KeyId, KeySpec, Op, Software, Span, Suite, Verdict};

@@ -173,7 +173,7 @@ fn side(name: &str, number: usize, system: Option<System>) -> Side<'_> {
     Side { name, number, tables: tables.into(), protect }
 }
 
-/// Whether it belongs to the sweep over speed, octets of a frame with FCS, Mbit/s.
+/// A trial with its place: true if in the sweep over speed, octets of a frame with FCS, Mbit/s.
 type Planned = (bool, usize, f64, Trial);
 
 fn loads(way: Way, quick: bool) -> Vec<Planned> {

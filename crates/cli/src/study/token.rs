@@ -1,5 +1,5 @@
-//! What the study of key stream made ahead measures live: a key inside SoftHSM, each
-//! exchange slowed down to the study's card.
+//! Live measurements for the study of key stream made ahead: a key inside SoftHSM, each exchange
+//! slowed down to the study's card.
 //!
 //! ```text
 //!   this process ── softhsm2-util: a fresh token in a folder of its own
@@ -87,7 +87,7 @@ impl Stand {
         Ok(Self { runner, hsm, _folder: folder })
     }
 
-    /// What nodes need to know.
+    /// The token's parameters that nodes are configured with.
     fn keys(&self) -> Keys {
         Keys {
             module: self.hsm.module.into(),

@@ -45,9 +45,9 @@ pub struct Load {
 /// Streams at one time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trial {
-    /// What is sent.
+    /// The streams to send.
     pub loads: Vec<Load>,
-    /// How long.
+    /// Duration of the counted part, in seconds.
     pub seconds: f64,
     /// Sent before that, and not counted.
     pub warm_up: f64,
@@ -55,7 +55,7 @@ pub struct Trial {
     pub drain: f64,
 }
 
-/// What became of a stream.
+/// Result of a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Got {
     /// Packets sent.
@@ -80,7 +80,7 @@ pub struct Got {
     pub max_us: f64,
 }
 
-/// What became of a trial.
+/// Result of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Became {
     /// By stream.

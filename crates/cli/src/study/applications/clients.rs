@@ -1,7 +1,7 @@
-//! What runs on the client's host: a hidden command of this program (`study-apps`), for a
-//! namespace is entered by a process. It takes lanes and sizes as JSON, has curl and a
-//! shell behind Telnet transfer everything over every lane in turn, compares what arrived
-//! with what was sent, and prints what it saw as JSON.
+//! The client host's process: a hidden command of this program (`study-apps`), for a namespace is
+//! entered by a process. It takes lanes and sizes as JSON, has curl and a shell behind Telnet make
+//! every transfer over every lane in turn, compares the data that arrived with the data sent, and
+//! prints the times as JSON.
 
 use super::node_times::{NodeTimes, Spent};
 use super::servers::{Files, text};
@@ -30,12 +30,12 @@ const DELIVERED: Duration = Duration::from_secs(20);
 /// is time to read the nodes' clocks.
 const RATE: &str = "15/s";
 
-/// What to do.
+/// Orders for the client's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// Where the server is, by lane.
     pub lanes: Vec<Way>,
-    /// What is transferred.
+    /// The transfers: sizes by application.
     pub work: Vec<(Application, Vec<usize>)>,
     /// The lane that is first.
     pub first: usize,
@@ -61,15 +61,15 @@ pub struct Way {
 /// One transfer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seen {
-    /// Which lane, from zero.
+    /// The lane, counted from zero.
     pub lane: usize,
-    /// Who.
+    /// The application.
     pub app: Application,
     /// Octets of the file.
     pub octets: usize,
-    /// How long.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What the nodes did meanwhile.
+    /// Work of the nodes meanwhile.
     pub spent: Option<Spent>,
 }
 

@@ -47,7 +47,7 @@ pub struct Hosts<'a> {
     leash: bool,
 }
 
-/// What joins the hosts for a kind of protection.
+/// The nodes that join the hosts for a kind of protection, and the server's address behind them.
 pub struct Joined {
     /// Both nodes; none: the hosts' kernels alone.
     pub nodes: Vec<Background>,

@@ -1,17 +1,17 @@
-//! What stands between the two hosts: one lane for each protection, mode and way of
-//! dealing with packets that protection makes too long.
+//! Paths between the two hosts: one lane for each protection, mode and way of dealing with packets
+//! that protection makes too long.
 
 use ferrule_studies::ipsec_ip_layer::cases::{Mode, Protection};
 
 /// One way between the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// What the nodes do; nothing: there are none, the hosts' kernels are joined by a cable.
+    /// Protection by the nodes; `None`: no nodes, a cable joins the hosts' kernels.
     pub protection: Option<Protection>,
     /// Where it matters.
     pub mode: Mode,
-    /// Whether segments fill the link, so that a protected one takes two frames, as in the
-    /// study. Otherwise the host learns what fits.
+    /// True if segments fill the link, so that a protected one takes two frames, as in the study.
+    /// Otherwise the host learns the size that fits.
     pub fills: bool,
 }
 
@@ -37,7 +37,7 @@ pub const LANES: [Lane; 8] = [
 ];
 
 impl Lane {
-    /// Whether the study compares it; the others are there to say what they cost.
+    /// True if the study compares it; the other lanes serve to show their own cost.
     pub fn is_compared(&self) -> bool {
         *self != BARE && *self != FITTED
     }

@@ -187,7 +187,7 @@ impl Stand<'_> {
         serde_json::from_str(&said).map_err(failed)
     }
 
-    /// Whether all that was started still runs.
+    /// Fails if a node or daemon that was started has ended.
     fn check(&mut self) -> Result<(), Fault> {
         let nodes = self.lanes.iter_mut().flat_map(|lane| &mut lane.nodes);
         nodes.chain(&mut self.daemons).try_for_each(Background::check)

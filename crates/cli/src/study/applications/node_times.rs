@@ -1,5 +1,4 @@
-//! What the nodes of a lane did in a time: by their own account, asked for before and
-//! after.
+//! Work of a lane's nodes during a transfer: by their own account, queried before and after.
 
 use super::clients::Way;
 use crate::study::trials::worker_ns;
@@ -14,7 +13,7 @@ const LOOKUP: [&str; 1] = ["policy"];
 /// pieces together.
 const PIECES: [&str; 2] = ["output", "reassemble"];
 
-/// What both nodes of a lane did: their workers' time by the stages' own stopwatches.
+/// Work of both nodes of a lane: their workers' time by the stages' own stopwatches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// Asking the policy.

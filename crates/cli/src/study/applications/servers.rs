@@ -67,7 +67,7 @@ impl Files {
         self.top.join("mail")
     }
 
-    /// Those that somebody made there.
+    /// Files that another process has made in this directory.
     pub fn at(top: &Path) -> Self {
         Self { top: top.to_owned() }
     }
@@ -109,7 +109,7 @@ fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// All that is not there, each with its package.
+/// Programs that are missing, each with its package.
 pub fn missing() -> Vec<(&'static str, &'static str)> {
     let client = [("curl", "curl")];
     DAEMONS.into_iter().chain(client).filter(|(program, _)| find(program).is_none()).collect()

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 
 /// Why the study's own suites are not measured.
 const REFUSED: &str = "refused outside the laboratory";
-/// What the note says of lanes that are not compared.
+/// Sizes in octets for which the note states the time of FTP without any node.
 const SMALL: usize = 1_000;
 const LARGE: usize = 1_000_000;
 
-/// What was seen, in the study's words.
+/// Observed transfers, in the study's terms.
 pub fn transfers(seen: &[Seen]) -> Transfers {
     let mut counts = HashMap::new();
     let mut bare = Vec::new();

@@ -15,11 +15,11 @@ const SB: u8 = 250;
 const SE: u8 = 240;
 /// Nothing is silent for so long.
 const SILENCE: Duration = Duration::from_secs(20);
-/// What a shell says when it waits.
+/// Prompt of a shell that waits for input.
 const PROMPT: &[u8] = b"$ ";
 /// Comes back once the shell has done what was asked.
 const END: &[u8] = b"\x1cend\n";
-/// More text than anybody asked for.
+/// Limit on the text received: more than any transfer has.
 const TEXT_MAX: usize = 64 << 20;
 
 /// Where in a sequence the next octet stands.
@@ -33,7 +33,8 @@ enum State {
     ParametersEnd,
 }
 
-/// What came, taken apart.
+/// Parser of the received stream: separates text from option negotiation, and holds the answers
+/// due.
 #[derive(Debug, Default)]
 struct Parser {
     state: State,
