@@ -1,5 +1,5 @@
-//! All that the studies' papers show: what the digests list, and so what reports, the index
-//! of all and `study list` say of each.
+//! Inventory of the studies' papers: the items that the digests list, and so the statements of
+//! reports, the overall index and `study list` on each.
 
 use crate::{acl_mpls, ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
 use ferrule_report::{Item, Report};
@@ -10,10 +10,10 @@ use serde::Deserialize;
 pub struct Digest {
     /// The paper's title.
     pub title: String,
-    /// Who wrote it, as far as that is known.
+    /// Authors, as far as they are known.
     #[serde(default)]
     pub authors: Vec<String>,
-    /// When, if it says so.
+    /// Year of publication, if the paper states it.
     pub year: Option<u16>,
     /// Its systems, tables, figures and sections with results, in its order.
     pub inventory: Vec<Item>,

@@ -24,7 +24,7 @@ mod words;
 
 use ferrule_report::{Report, Verdict};
 
-/// Whether a claim fails: what the exit status says.
+/// True if a claim fails, in which case the exit status says so.
 pub fn has_failed(report: &Report) -> bool {
     report.claims().any(|claim| claim.verdict() == Verdict::Fails)
 }

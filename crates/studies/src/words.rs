@@ -1,10 +1,10 @@
-//! What the studies' files have in common.
+//! Types that the studies' files share.
 
 use ferrule_report::{Condition, Evidence, Measure, Threshold};
 use ferrule_tester::Summary;
 use serde::Deserialize;
 
-/// What a study says.
+/// A claim of a study, as its file states it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -13,10 +13,10 @@ pub struct Claim {
     pub text: String,
     /// Where.
     pub section: String,
-    /// What to mind when it is judged.
+    /// Remark to consider when the claim is judged.
     #[serde(default)]
     pub note: String,
-    /// What must come out for it to hold.
+    /// Thresholds that the numbers must meet for the claim to hold.
     #[serde(default)]
     pub threshold: Vec<Asked>,
 }
@@ -90,7 +90,7 @@ pub struct Erratum {
     /// The place.
     #[serde(rename = "where")]
     pub place: String,
-    /// What is wrong.
+    /// The contradiction.
     pub text: String,
 }
 

@@ -145,8 +145,8 @@ fn prebuffered_report_has_every_figure_and_reads_back() {
     }
 }
 
-/// What somebody in a hurry would measure on a token exactly as slow as the card: the
-/// same functions, with a tenth of the buffers, in virtual time.
+/// Live results of a quick run on a token exactly as slow as the card: the same functions, with a
+/// tenth of the buffers, in virtual time.
 fn as_if_live() -> Live {
     let (study, model) = (Study::read(), modelled().clone());
     let share = 0.1;

@@ -112,8 +112,8 @@ fn cost(host_ns: f64) -> Cost {
     Cost { mpps: 1000.0 / host_ns, host_ns, host_cycles: 3.0 * host_ns, latency_us: 1.0 }
 }
 
-/// What a machine would measure whose look-aside engine pays from 512 bytes on, and
-/// where each system carries this share of what is sent.
+/// Live results of a machine whose look-aside engine pays from 512 bytes on, and on which each
+/// system carries this share of the offered load.
 fn as_if_live(share: impl Fn(Option<System>, usize) -> f64) -> Live {
     let point = |octets| {
         let software = cost(octets as f64);

@@ -3,7 +3,7 @@
 use ferrule_engines::token::TokenProfile;
 use std::time::Duration;
 
-/// What the study printed.
+/// The study as printed.
 const STUDY: &str = include_str!("../../../studies/prebuffered-ctr.toml");
 
 #[test]

@@ -202,7 +202,7 @@ fn outbound_worse_live(said: &words::Claim, study: &Study, live: &Live) -> Judge
     Ok((evidence.unit("times").against("inbound"), note))
 }
 
-/// What the list in takes of the rate of a router and of an edge.
+/// Cost of an inbound list, as a share of the rate: an edge's against a router's.
 fn mpls_neutral_live(said: &words::Claim, study: &Study, live: &Live) -> Judged {
     let entries = Entries::Permit(study.setup.streams);
     let streams = study.setup.streams;

@@ -65,7 +65,7 @@ fn bits(study: &Study) -> impl Iterator<Item = f64> + '_ {
 }
 
 impl Limits {
-    /// Those that fit the print best, and the largest error of a rate that one binds.
+    /// The limits that fit the print best, and the largest error of a rate that a limit binds.
     pub fn fit(study: &Study) -> (Self, f64) {
         let frames = List::ALL.map(|list| middle(frames(study, list)));
         let bits = middle(bits(study));

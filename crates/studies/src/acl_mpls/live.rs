@@ -1,4 +1,4 @@
-//! What Ferrule's own lists cost on the machine at hand: one worker, memory to memory.
+//! Cost of Ferrule's own lists on the machine at hand: one worker, memory to memory.
 //!
 //! ```text
 //!   router    frames ─▶ [ site 1 ▸ list in ▸ route ▸ list out ▸ site 2 ] ─▶
@@ -54,14 +54,14 @@ pub const TIMED: [(Timed, List); 7] = [
     (Timed::Pe2, List::Out),
 ];
 
-/// What is timed.
+/// A case to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The node.
     pub timed: Timed,
     /// Where its list is.
     pub list: List,
-    /// What the list has for the streams.
+    /// The list's entries for the streams.
     pub entries: Entries,
     /// Octets of a frame, with FCS.
     pub octets: usize,
@@ -77,7 +77,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// What a frame of a case takes.
+    /// Time of a frame in a case.
     pub fn of(&self, case: Case) -> Result<Measure, &'static str> {
         let found = self.cases.iter().find(|(known, _)| *known == case);
         found.map(|(_, ns)| *ns).ok_or("not measured")
@@ -182,7 +182,7 @@ impl Case {
         Path::new(configs, &neighbours, drawn.collect())
     }
 
-    /// Whether so many of a batch may have come out.
+    /// True if the list may have let this many frames of a batch pass.
     fn passes(&self, sent: usize, study: &Study) -> bool {
         match (self.list, self.entries) {
             (List::None, _) | (_, Entries::All(_)) => sent == FRAMES,

@@ -32,7 +32,7 @@ use published::Study;
 
 /// Its name on the command line.
 pub const NAME: &str = "acl-mpls";
-/// What it is about, in a line.
+/// The study's subject, in a line.
 pub const ABOUT: &str = "120-entry access lists on a provider edge, IP and MPLS VPN (Kim, Park)";
 
 const QUESTION: &str = "What does a list of 120 entries cost a provider edge with gigabit ports, in \

@@ -33,7 +33,7 @@ impl Model {
         found.map_or(&[], |(_, points)| points)
     }
 
-    /// What a system's table prints: what was forwarded, or with a list what was processed.
+    /// Rates as a system's table prints them: frames forwarded, or with a list, frames processed.
     pub fn rates(&self, system: System) -> Vec<f64> {
         self.of(system).iter().map(|point| rate(system, point)).collect()
     }

@@ -31,7 +31,7 @@ fn line() -> LinkSpec {
     LinkSpec { rate: Some(RATE), queue: QUEUE, ..LinkSpec::default() }
 }
 
-/// What is offered each way.
+/// The load offered each way.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Octets of a frame, with FCS.
@@ -42,7 +42,7 @@ pub struct Load {
     pub streams: u64,
 }
 
-/// What became of a load, in frames a second.
+/// Result of one offered load, in frames a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
     /// Octets of a frame, with FCS.

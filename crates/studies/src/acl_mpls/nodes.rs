@@ -29,7 +29,7 @@ impl List {
     pub const ALL: [Self; 3] = [Self::None, Self::In, Self::Out];
 }
 
-/// What joins the customer's sites.
+/// The network between the customer's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Core {
     /// A router.
@@ -41,7 +41,7 @@ pub enum Core {
 /// A system of the study's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct System {
-    /// What joins the sites.
+    /// The network between the sites.
     pub core: Core,
     /// Where the list is.
     pub list: List,
@@ -78,7 +78,7 @@ impl System {
         }
     }
 
-    /// Which of its nodes has the list: the first one, or PE2 for a list out over MPLS.
+    /// Index of the node that has the list: the first one, or PE2 for a list out over MPLS.
     pub const fn listed(self) -> usize {
         matches!((self.core, self.list), (Core::Mpls, List::Out)) as usize
     }
@@ -89,15 +89,15 @@ impl System {
     }
 }
 
-/// What a list has for the streams.
+/// The entries of a list that concern the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entries {
-    /// An entry for each stream: the first ones are denied, so many at the end permitted,
-    /// and what is between them is for nobody. The study's list permits one.
+    /// An entry for each stream: the first are denied, this many at the end permitted, and the
+    /// entries between them match no stream. The study's list permits one.
     Permit(u64),
-    /// One entry permits all streams, at this place counted from 1; the others are for nobody.
+    /// One entry permits all streams, at this place counted from 1; the others match no stream.
     All(usize),
-    /// All entries are for nobody.
+    /// No entry matches a stream.
     Nobody,
 }
 

@@ -1,4 +1,4 @@
-//! What the study printed: `studies/acl-mpls.toml`.
+//! The study as printed: `studies/acl-mpls.toml`.
 
 use crate::words::{Claim, Erratum};
 use serde::Deserialize;
@@ -14,19 +14,19 @@ pub const ODD_ONE: usize = 256;
 pub struct Study {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// Authors of the study.
     pub authors: Vec<String>,
-    /// What it was measured with.
+    /// The equipment and traffic of the measurements.
     pub setup: Setup,
     /// The tables, system by system.
     pub result: Vec<Outcome>,
-    /// What it says.
+    /// The study's claims.
     pub claim: Vec<Claim>,
-    /// Where it contradicts itself.
+    /// Contradictions within the print.
     pub erratum: Vec<Erratum>,
 }
 
-/// What it was measured with.
+/// The equipment and traffic of the measurements.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Setup {

@@ -116,7 +116,7 @@ fn figure(study: &Study, model: &Model, (id, title): (&str, &str), core: Core) -
     Figure::xy(id, title, axes, series)
 }
 
-/// What becomes of the frames.
+/// Section on the frames' fates: offered, processed, denied, forwarded.
 pub fn fates(model: &Model) -> Section {
     let systems: Vec<System> = System::ALL.into_iter().collect();
     let first = |of: fn(&super::network::Point) -> f64| {

@@ -1,4 +1,4 @@
-//! What is compared: applications, protections, modes, sizes.
+//! Cases that are compared: applications, protections, modes, sizes.
 
 use ferrule_crypto::{Aes, Mac, Suite};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const SIZES: [u64; 10] =
     [1, 10, 100, 1_000, 10_000, 57_344, 100_000, 1_000_000, 4_000_000, 10_000_000];
 
-/// Who transfers.
+/// The application that transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Application {
     /// A control connection, and one for the data.
@@ -32,7 +32,7 @@ impl Application {
     }
 }
 
-/// What happens to the packets of a transfer.
+/// Treatment of the packets of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protection {
     /// There is no IPsec in the host.
@@ -78,18 +78,18 @@ impl Protection {
         }
     }
 
-    /// Whether it is AH.
+    /// True for AH.
     pub const fn is_ah(self) -> bool {
         matches!(self, Self::AhMd5 | Self::AhSha1)
     }
 }
 
-/// What of a packet is protected.
+/// Part of a packet that is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// What stands behind its header: what the study measured.
+    /// The payload behind its header: the mode that the study measured.
     Transport,
-    /// All of it, behind a new header.
+    /// The whole packet, behind a new header.
     Tunnel,
 }
 
@@ -109,7 +109,7 @@ impl Mode {
 /// One way to send: a protection, and the mode where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
-    /// What happens to packets.
+    /// Treatment of the packets.
     pub protection: Protection,
     /// Without SAs there is no mode, and this is transport.
     pub mode: Mode,

@@ -13,7 +13,7 @@ use ferrule_report::{Claim, Evidence, Kind, Measure};
 const SMALL: std::ops::RangeInclusive<u64> = 100..=1_000;
 const LARGE: u64 = 1_000_000;
 
-/// What is judged.
+/// Sources of the evidence for the claims.
 struct Given<'a> {
     study: &'a Study,
     model: &'a Model,
@@ -37,7 +37,7 @@ fn transport(protection: Protection) -> Way {
     Way::of(protection, Mode::Transport)
 }
 
-/// What a machine's numbers are.
+/// Origin of a machine's numbers.
 fn kind(which: Which) -> Kind {
     match which {
         Which::Plausible => Kind::Model,

@@ -42,17 +42,17 @@ const BYPASS: f64 = 3.5;
 /// A printed slowdown.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Who transferred.
+    /// The application that transferred.
     pub application: Application,
     /// Octets.
     pub octets: u64,
-    /// What against no IPsec.
+    /// The protection that is compared with no IPsec.
     pub protection: Protection,
-    /// How many times longer.
+    /// The printed slowdown.
     pub printed: f64,
 }
 
-/// What the slowdowns are fitted to.
+/// The printed slowdowns that the costs are fitted to.
 pub fn targets(study: &Study) -> Vec<Target> {
     let mut all = Vec::new();
     for (application, octets_above) in [(Ftp, LARGE), (Smtp, SMALL)] {
@@ -73,7 +73,7 @@ pub fn targets(study: &Study) -> Vec<Target> {
     all
 }
 
-/// What a machine makes of the targets: slowdowns.
+/// Slowdowns of the targets on a machine with these costs.
 pub fn slowdowns(costs: &Costs, targets: &[Target]) -> Vec<f64> {
     let response = |target: &Target, protection| {
         let machine = costs.profile(protection, Processing::NewBuffer, Parts::ALL);

@@ -1,5 +1,5 @@
-//! What somebody with namespaces and a clock measured: real programs' transfers through
-//! Ferrule's nodes, and what suites cost from memory to memory.
+//! Live measurements: transfers of real programs through Ferrule's nodes in namespaces, and costs
+//! of suites from memory to memory.
 
 use super::cases::{Application, Mode, Protection, Way};
 
@@ -9,11 +9,11 @@ pub const COST_OCTETS: [usize; 9] = [1, 16, 64, 256, 1024, 1460, 4096, 16_384, 6
 /// One transfer of one program.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// Who transferred.
+    /// The application that transferred.
     pub application: Application,
     /// Octets of the file, of the message's body, of the output.
     pub octets: u64,
-    /// What happened to the packets.
+    /// Treatment of the packets.
     pub protection: Protection,
     /// Without SAs: transport.
     pub mode: Mode,
@@ -21,7 +21,7 @@ pub struct Transfer {
     pub repetition: u32,
     /// From the first octet of the request to the last of the answer, in microseconds.
     pub response_us: f64,
-    /// What the nodes' workers spent on it, both hosts together; nothing if nobody
+    /// Time that the workers of both hosts' nodes spent on the transfer; `None` if it was not
     /// counted.
     pub spent: Option<Spent>,
 }
@@ -60,10 +60,10 @@ pub struct Transfers {
     pub not_here: Vec<(Protection, String)>,
 }
 
-/// What a packet of a suite costs from memory to memory.
+/// Cost of a packet under a suite, from memory to memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// What protects it.
+    /// The protection.
     pub protection: Protection,
     /// Octets of the text.
     pub octets: usize,
@@ -134,8 +134,7 @@ impl Live {
         Ok(by_round(&of, &bare))
     }
 
-    /// What the nodes spent on a case: the transfer in the middle of those that were
-    /// attributed.
+    /// Time that the nodes spent on a case: the median of the transfers for which it was counted.
     pub fn spent(&self, application: Application, octets: u64, way: Way) -> Result<Spent, String> {
         let each = self.of(application, octets, way)?;
         let mut spent: Vec<Spent> = each.iter().filter_map(|t| t.spent).collect();

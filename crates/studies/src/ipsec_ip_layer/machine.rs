@@ -28,7 +28,7 @@ const BACKLOG: usize = 300;
 /// The same where none is to be lost.
 const UNBOUNDED: usize = 1 << 14;
 
-/// What a machine's work costs, in nanoseconds.
+/// Costs of a machine's work, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Costs {
@@ -105,7 +105,7 @@ pub enum Processing {
     NewBuffer,
 }
 
-/// Which parts of a machine's work take time.
+/// Parts of a machine's work that take time.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Parts {
@@ -114,7 +114,7 @@ pub struct Parts {
     pub copy: bool,
     pub crypto: bool,
     pub fragments: bool,
-    /// What waits in a machine is bounded, and more is lost.
+    /// Queues in a machine are bounded, and packets beyond the bound are lost.
     pub bounded: bool,
 }
 
@@ -162,7 +162,7 @@ impl Inside {
 }
 
 impl Costs {
-    /// What hash or cipher cost, for each packet and each octet under its ICV.
+    /// Cost of the hash or the cipher, for each packet and for each octet under its ICV.
     pub fn crypto(&self, protection: Protection) -> Price {
         let hash = |block: f64| Price { packet_ns: HMAC_FIXED * block, octet_ns: block / 64.0 };
         match protection {

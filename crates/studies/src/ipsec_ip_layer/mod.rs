@@ -34,7 +34,7 @@ use published::Study;
 
 /// Its name on the command line.
 pub const NAME: &str = "ipsec-ip-layer";
-/// What it is about, in a line.
+/// The study's subject, in a line.
 pub const ABOUT: &str = "IPsec in a host's IP layer, and what it costs applications (2001)";
 
 const QUESTION: &str = "What does IPsec in a host's IP layer cost applications, and is it hash, \

@@ -19,12 +19,12 @@ const SIZES_QUICK: [u64; 5] = [1, 100, 1_000, 57_344, 100_000];
 const PARTS: [u64; 3] = [100, 57_344, 1_000_000];
 const PARTS_QUICK: [u64; 2] = [100, 57_344];
 
-/// Which machine of 2001.
+/// One of the two models of a machine of 2001.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
-    /// By what its parts are known to cost.
+    /// Costs as its components are known to have.
     Plausible,
-    /// By what was printed.
+    /// Costs fitted to the printed results.
     Fitted,
 }
 
@@ -60,30 +60,30 @@ pub const PART_NAMES: [&str; 8] =
 /// Where the time of a response goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributed {
-    /// Which transfer.
+    /// The model of the machine.
     pub which: Which,
-    /// Who transferred.
+    /// The application that transferred.
     pub application: Application,
     /// Octets.
     pub octets: u64,
-    /// How.
+    /// Protection and mode.
     pub way: Way,
     /// By [`PART_NAMES`], in microseconds.
     pub parts: [f64; 8],
-    /// What was sent again for what was lost, in microseconds.
+    /// Time for retransmissions of lost packets, in microseconds.
     pub again_us: f64,
     /// All of it.
     pub response_us: f64,
 }
 
-/// What is changed of the machine, its stack or its suite.
+/// A variation of the machine, its stack or its suite.
 #[derive(Clone, Debug)]
 pub struct Factor {
     /// Of size, algorithm, processor, implementation, share of a core.
     pub of: &'static str,
-    /// What it is.
+    /// The value that was set.
     pub value: String,
-    /// Which machine.
+    /// The model of the machine.
     pub which: Which,
     /// Against no IPsec on the same machine.
     pub slowdown: f64,
@@ -119,7 +119,7 @@ pub struct Model {
     pub cells: Vec<Cell>,
     /// Where time goes.
     pub attributed: Vec<Attributed>,
-    /// What cost depends on.
+    /// Influences on the cost, one by one.
     pub factors: Vec<Factor>,
     /// Figure 1.
     pub places: Vec<Place>,

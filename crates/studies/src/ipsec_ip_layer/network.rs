@@ -51,20 +51,20 @@ const BEFORE: Instant = Instant::from_nanos(2_999_999_999);
 const LAST: Duration = Duration::from_secs(20_000);
 const SPI: u32 = 0x2001;
 
-/// What a transfer is made under.
+/// Circumstances of a transfer.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What the packets go through.
+    /// Protection and mode of the packets.
     pub way: Way,
-    /// What a machine costs.
+    /// Costs of the machine.
     pub machine: Profile,
-    /// How its TCP behaves.
+    /// Behaviour of its TCP.
     pub behaviour: Behaviour,
     /// Octets of the line's packets.
     pub mtu: usize,
 }
 
-/// What a transfer took.
+/// Times of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
     /// From the client's first timed line to its last, in microseconds.

@@ -21,12 +21,12 @@ const FOLLOWED: usize = 900;
 const LENGTH: Duration = Duration::from_secs(2);
 const SEED: u64 = 2001;
 
-/// What is seen on a link.
+/// A link, and the form of the packets on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The names of what it joins.
+    /// Names of the two nodes that the link joins.
     pub name: String,
-    /// What hosts say can be read there.
+    /// True if the hosts' data can be read on the link.
     pub clear: bool,
     /// Octets of the frame there, without FCS.
     pub octets: usize,
@@ -37,7 +37,7 @@ pub struct Segment {
 pub struct Place {
     /// The topology.
     pub name: &'static str,
-    /// What the study calls it.
+    /// The study's name for it.
     pub called: String,
     /// The links from the first host to the other site, in order.
     pub segments: Vec<Segment>,
@@ -55,12 +55,13 @@ impl Place {
         if names.is_empty() { "none".into() } else { names.join(", ") }
     }
 
-    /// What IPsec adds to the frame on the line.
+    /// Octets that IPsec adds to the frame on the line.
     pub fn overhead(&self) -> f64 {
         self.segments.iter().map(|segment| segment.octets).max().unwrap_or(0) as f64 - FRAME as f64
     }
 
-    /// What a firewall has to go by: nothing where the site has none of its own.
+    /// Packet contents that the site's firewall can read, in words: decided by the link on the
+    /// site's side of the firewall, if there is one.
     pub fn firewall(&self) -> &'static str {
         let at = |segment: &&Segment| segment.name.starts_with("fw1-");
         match self.segments.iter().position(|segment| at(&segment)) {

@@ -1,4 +1,4 @@
-//! What the study printed: `studies/ipsec-ip-layer.toml`.
+//! The study as printed: `studies/ipsec-ip-layer.toml`.
 
 use crate::words::{Claim, Erratum};
 use serde::Deserialize;
@@ -11,25 +11,25 @@ const TEXT: &str = include_str!("../../../../studies/ipsec-ip-layer.toml");
 pub struct Study {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// Authors of the study.
     pub authors: Vec<String>,
-    /// When.
+    /// Year of publication.
     pub year: u32,
-    /// What it was measured on.
+    /// The hosts and the link of the measurements.
     pub setup: Setup,
     /// Section 4.3.
     pub cost_model: CostModel,
     /// Against no IPsec.
     pub slowdown: Vec<Slowdown>,
-    /// What it says.
+    /// The study's claims.
     pub claim: Vec<Claim>,
-    /// Where it contradicts itself.
+    /// Contradictions within the print.
     pub erratum: Vec<Erratum>,
-    /// What of it was measured.
+    /// The part of its design that was measured.
     pub measured_mode: MeasuredMode,
 }
 
-/// What it was measured on.
+/// The hosts and the link of the measurements.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Setup {
@@ -75,7 +75,7 @@ pub enum Size {
     Word(String),
 }
 
-/// What of it was measured.
+/// The part of its design that was measured.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct MeasuredMode {
@@ -116,7 +116,7 @@ impl Study {
         toml::from_str(text).expect("the study's file is as its test has it")
     }
 
-    /// What was printed of an application, with figures for both protocols.
+    /// Printed slowdowns of an application that have figures for both AH and ESP.
     pub fn of(&self, application: &str) -> impl Iterator<Item = (&Slowdown, f64, f64)> {
         let lines = self.slowdown.iter().filter(move |line| line.application == application);
         lines.filter_map(|line| Some((line, line.ah?, line.esp?)))

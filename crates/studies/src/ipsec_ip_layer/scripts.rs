@@ -1,4 +1,4 @@
-//! What the programs say: the protocols' round trips, with lines as long as usual.
+//! Dialogues of the programs: the protocols' round trips, with lines of the usual length.
 //!
 //! ```text
 //!   FTP     (logged in)  PORT ─ 200 ─ RETR ─ data connection ─ 150 ─ data ─ end ─ 226

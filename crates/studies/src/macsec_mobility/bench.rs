@@ -50,7 +50,7 @@ impl Offered {
     }
 }
 
-/// What became of a load.
+/// Result of one offered load.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
     /// Offered, in Mbit/s of the line (preamble, FCS and gap counted).
@@ -116,7 +116,7 @@ fn site(side: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, side as u8 + 1, 10).into()
 }
 
-/// What the tester answers for in a site.
+/// The stations that the tester answers for in a site.
 fn home(side: usize) -> Vec<Home> {
     vec![Home { first: site(side), count: 1, mac: TESTER_MAC[side] }]
 }

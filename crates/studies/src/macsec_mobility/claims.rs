@@ -13,7 +13,7 @@ pub const WITHIN_PERCENT: f64 = 5.0;
 /// Above this load table 2 has losses, in Mbit/s.
 const LOSSY_MBPS: f64 = 100.0;
 
-/// What is judged.
+/// Sources of the evidence for the claims.
 struct Given<'a> {
     study: &'a Study,
     model: &'a Model,

@@ -19,7 +19,7 @@ use ferrule_lab::profile::Fit;
 /// Devices from one tester port to the other in the provider's network.
 const DEVICES: f64 = 5.0;
 
-/// What was fitted, and how well.
+/// Fitted parameters, and the errors of the fits.
 #[derive(Clone, Copy, Debug)]
 pub struct Fitted {
     /// Delay of a switch or router that occupies nothing.

@@ -26,7 +26,7 @@ const FRAMES: usize = 1024;
 /// Of these, before it measures.
 const SETTLING: usize = 64;
 
-/// What lies around two gateways, for a frame alone.
+/// The path around two gateways, as a single frame sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// Lines and switches: everything that is no gateway.
@@ -170,8 +170,8 @@ fn best(grid: &[Candidate], target: &Target, without: Option<usize>) -> (Gateway
     smallest.expect("the grid is not empty")
 }
 
-/// What to add to every model value so that the largest relative error is smallest,
-/// and that error in percent: the two lines of error that cross highest decide.
+/// Offset that, added to every model value, makes the largest relative error smallest, and that
+/// error in percent: it lies where two of the error lines cross highest.
 fn centre(points: &[(f64, f64)]) -> (f64, f64) {
     let error = |add: f64| {
         let each = points.iter().map(|(model, published)| ((model + add) / published - 1.0).abs());
@@ -231,7 +231,7 @@ pub fn fit_queue(target: &Target) -> QueueFitted {
 /// A server with a queue, fitted.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueFitted {
-    /// What does not depend on load.
+    /// The delay that does not depend on load.
     pub latency_us: f64,
     /// Waiting at half the load that fills it.
     pub scale_us: f64,

@@ -1,4 +1,4 @@
-//! What somebody with ports measured: the same systems on the machine at hand.
+//! Live measurements: the same systems with ports of the machine at hand.
 
 use super::bench::Point;
 use super::model::slope;
@@ -13,7 +13,7 @@ const NOT_MEASURED: &str = "not measured";
 /// Measured on the machine at hand; loads are chosen to suit it.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// What was measured, and what it is worth.
+    /// How the measurements were made, and how far they can be trusted.
     pub note: String,
     /// By system; octets are those of the links between PE1 and P, and P and PE2.
     pub loads: Vec<(System, Vec<Point>)>,
@@ -35,7 +35,7 @@ pub struct LiveHop {
     pub plain: [f64; 3],
     /// With MACsec on every link.
     pub macsec: [f64; 3],
-    /// What MACsec had more in trials one right behind the other, turn by turn.
+    /// Additional delay of MACsec over plain, pair by pair of consecutive trials.
     pub extra: Vec<f64>,
 }
 

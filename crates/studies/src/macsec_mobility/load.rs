@@ -78,7 +78,7 @@ fn table(
         .note(note(system))
 }
 
-/// What a system adds to plain, printed and modelled: the increment is what is compared.
+/// Delay that a system adds to plain, printed and modelled: only the increment is compared.
 fn over_plain(study: &Study, model: &Model, system: System) -> [Column; 2] {
     let plain = study.load_of("plain").delay_us[0];
     let alone = model.loads_of(System::Plain).first().map_or(f64::NAN, |point| point.mean_us);
@@ -93,7 +93,7 @@ fn over_plain(study: &Study, model: &Model, system: System) -> [Column; 2] {
     ]
 }
 
-/// What is said of loss: table 2 has no number above 100 Mbit/s, but words.
+/// Loss as printed: above 100 Mbit/s, table 2 states it in words, without a number.
 fn printed_loss(
     study: &Study,
     system: System,
@@ -116,7 +116,7 @@ fn lost(point: &Point) -> LiveNumber {
     LiveNumber::from(point.loss_percent())
 }
 
-/// What was measured at the loads of a table.
+/// Measured values at the loads of a table.
 fn measured(
     points: &[Point],
     live: &Result<Live, String>,

@@ -38,7 +38,7 @@ use published::Study;
 
 /// Its name on the command line.
 pub const NAME: &str = "macsec-mobility";
-/// What it is about, in a line.
+/// The study's subject, in a line.
 pub const ABOUT: &str = "hosts that move: MACsec switches across an MPLS provider against IPsec gateways (Ahn, Shin 2019)";
 
 const QUESTION: &str = "Can MACsec switches take the place of IPsec gateways between sites that a \

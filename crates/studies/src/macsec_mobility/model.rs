@@ -50,7 +50,7 @@ pub struct Hop {
 /// One place of figure 9.
 #[derive(Clone, Debug)]
 pub struct Surface {
-    /// What the edges do.
+    /// Function of the edges.
     pub system: System,
     /// Switches between them.
     pub switches: usize,
@@ -146,9 +146,9 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     Model { profiles, queue, loads, at_95, ceilings, hops, surface, chains }
 }
 
-/// What the laboratory says to a load.
+/// Model of a load: the laboratory's result.
 pub type At<'a> = &'a dyn Fn(System, &Profiles, f64) -> Point;
-/// What it says to figure 2.
+/// Model of figure 2: the laboratory's result.
 pub type Hops<'a> = &'a dyn Fn(&Profiles) -> Vec<Hop>;
 
 /// Fits the profiles again, as the files were made.

@@ -19,7 +19,7 @@ use ferrule_node::Config;
 use ferrule_node::config::Written;
 use std::fmt::Write;
 
-/// What the customer edges do.
+/// Function of the customer edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     /// They bridge.
@@ -52,7 +52,7 @@ impl System {
         }
     }
 
-    /// What it does to a frame, in the grammar of `ferrule overhead`.
+    /// Its change to a frame, in the grammar of `ferrule overhead`.
     pub const fn transform(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -79,7 +79,7 @@ const MTU: usize = 1600;
 /// Of the provider's: labels, control word and an Ethernet header more.
 const CORE_MTU: usize = 1700;
 
-/// What is drawn by chance in a study is drawn from this.
+/// Seed of every random choice in a study.
 const SEED: u64 = 2019;
 /// Packet buffers: more than all queues of the study hold.
 const BUFFERS: usize = 4096;
@@ -108,7 +108,7 @@ pub struct Built {
     pub links: Vec<LinkId>,
     /// The nodes in the same order.
     pub devices: Vec<(String, DeviceId)>,
-    /// What all its lines are like.
+    /// Parameters that its lines share.
     pub lines: Lines,
 }
 

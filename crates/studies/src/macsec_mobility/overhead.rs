@@ -35,7 +35,7 @@ pub fn calculated_ceiling(transform: &str, labels: usize, rate: u64) -> f64 {
     stack(transform, labels).ceiling(rate, rate).map_or(f64::NAN, |ceiling| 100.0 * ceiling.share)
 }
 
-/// What was printed for a system.
+/// Octets on the wire as printed for a system.
 pub fn published(study: &Study, system: System) -> f64 {
     match system {
         System::Plain => study.overhead.plain_on_wire,
@@ -44,7 +44,7 @@ pub fn published(study: &Study, system: System) -> f64 {
     }
 }
 
-/// What was on a link in the laboratory.
+/// Octets of the frame on a link in the laboratory.
 pub fn modelled(model: &Model, system: System, link: usize) -> f64 {
     let point = model.loads_of(system).first();
     point.and_then(|point| point.octets.get(link)).map_or(f64::NAN, |octets| *octets as f64)

@@ -74,7 +74,7 @@ fn mean(head: &str, chains: &[Chain], of: impl Fn(&Chain) -> u64) -> Column {
     Column::numbers(head, "µs", each).decimals(DECIMALS)
 }
 
-/// What was measured of the same chains.
+/// Measured delays of the same chains.
 fn delays(chains: &[Chain], live: &Result<Live, String>) -> Column {
     let hops = live.as_ref().map_err(Clone::clone);
     let hops = hops.and_then(|live| live.hops.as_deref().map_err(Clone::clone));

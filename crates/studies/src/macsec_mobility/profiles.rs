@@ -1,4 +1,4 @@
-//! What stands for the study's devices: three profiles, which are files.
+//! Models of the study's devices: three profiles, which are files.
 //!
 //! ```text
 //!   study-switch    a switch or router            table 1
@@ -61,7 +61,7 @@ impl Profiles {
         Self { switch, macsec, gateway }
     }
 
-    /// Those of the files.
+    /// The profiles as the shipped files state them.
     pub fn read() -> Self {
         let [switch, macsec, gateway] = NAMES.map(|name| {
             Profile::named(name).unwrap_or_else(|| panic!("profiles/{name}.toml is shipped"))
@@ -69,7 +69,7 @@ impl Profiles {
         Self { switch, macsec, gateway }
     }
 
-    /// What was fitted, as the files have it.
+    /// The profiles that follow from fitted parameters, rounded as in the files.
     pub fn of(fitted: &Fitted) -> Self {
         let pipeline = micros(fitted.switch_us);
         let each = Price { packet_ns: (fitted.macsec_us * 1000.0).round(), octet_ns: 0.0 };
@@ -81,7 +81,7 @@ impl Profiles {
         }
     }
 
-    /// What stands at the customer's edge.
+    /// Profile of the device at the customer's edge.
     pub fn edge(&self, system: System, side: usize) -> Profile {
         match system {
             System::Plain => self.switch.clone(),

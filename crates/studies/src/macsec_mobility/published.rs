@@ -1,4 +1,4 @@
-//! What the study printed: `studies/macsec-mobility.toml`.
+//! The study as printed: `studies/macsec-mobility.toml`.
 
 use crate::words::{Claim, Erratum};
 use serde::Deserialize;
@@ -11,9 +11,9 @@ const TEXT: &str = include_str!("../../../../studies/macsec-mobility.toml");
 pub struct Study {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// Authors of the study.
     pub authors: Vec<String>,
-    /// When.
+    /// Year of publication.
     pub year: u16,
     /// The network.
     pub setup: Setup,
@@ -27,9 +27,9 @@ pub struct Study {
     pub load: Vec<Load>,
     /// Tables 5 to 7.
     pub handoff: Handoff,
-    /// What it says.
+    /// The study's claims.
     pub claim: Vec<Claim>,
-    /// Where it contradicts itself.
+    /// Contradictions within the print.
     pub erratum: Vec<Erratum>,
 }
 
@@ -95,7 +95,7 @@ pub struct Handoff {
 /// One of tables 5 to 7.
 #[derive(Debug, Deserialize)]
 pub struct HandoffResult {
-    /// What was tried.
+    /// The system under test.
     pub system: String,
     /// Frames per second.
     pub pps: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What a frame takes in a switch of Ferrule's on the machine at hand, memory to memory:
+//! Time that a frame takes in one of Ferrule's switches on the machine at hand, memory to memory:
 //! prices for a chain of such switches.
 //!
 //! ```text

@@ -17,7 +17,7 @@ pub struct Level {
     pub pps: f64,
 }
 
-/// What became of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drained {
     /// Samples.
@@ -39,7 +39,7 @@ impl Drained {
     }
 }
 
-/// What is sent.
+/// The traffic sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Octets of each IP packet.

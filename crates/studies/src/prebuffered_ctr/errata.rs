@@ -20,7 +20,7 @@ pub fn show(study: &Study) -> Vec<Erratum> {
     words::shown(&study.erratum, &PROOFS, study, "not a matter of arithmetic")
 }
 
-/// Whether two numbers are one, in per cent.
+/// True if two numbers agree within this many per cent.
 fn within(a: f64, b: f64, percent: f64) -> bool {
     (a / b - 1.0).abs() * 100.0 <= percent
 }
@@ -151,7 +151,7 @@ fn gains(study: &Study) -> Steps {
     (steps, holds)
 }
 
-/// What the receiver of a standard cipher knows before a packet comes.
+/// Proof that under standard ciphers the receiver can compute a nonce before its packet comes.
 fn predictable(_: &Study) -> Steps {
     let salt = [0x11, 0x22, 0x33, 0x44];
     let (sequence, constant) = (7_u64, 0x0123_4567_89ab_cdef_u64);

@@ -1,5 +1,5 @@
-//! What somebody with a token measured: the same engine behind a PKCS#11 module, in
-//! real time, and the same nodes on veth pairs.
+//! Live measurements: the same engine behind a PKCS#11 module, in real time, and the same nodes on
+//! veth pairs.
 
 use super::closed::Drained;
 use super::model::{Row, Sized};
@@ -48,7 +48,7 @@ pub struct Measured {
 /// One load between two nodes, end to end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trial {
-    /// What is sent.
+    /// The traffic, in words.
     pub what: String,
     /// Octets of the IP packet.
     pub packet_bytes: usize,
@@ -73,7 +73,7 @@ pub struct Trial {
 /// Measured on the machine at hand.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// What was measured, and what it is worth.
+    /// How the measurements were made, and how far they can be trusted.
     pub note: String,
     /// The engine.
     pub measured: Measured,
@@ -92,7 +92,7 @@ impl Measured {
         self.sizes.get(row)
     }
 
-    /// Whether the buffers were the printed ones.
+    /// True if the buffers had the printed sizes.
     pub fn is_whole(&self) -> bool {
         self.share >= 1.0
     }

@@ -31,7 +31,7 @@ use published::Study;
 
 /// Its name on the command line.
 pub const NAME: &str = "prebuffered-ctr";
-/// What it is about, in a line.
+/// The study's subject, in a line.
 pub const ABOUT: &str = "key stream made ahead of time by a slow crypto token (about 2015)";
 
 const QUESTION: &str = "Can a VPN whose key never leaves a slow token be fast: how fast, for how \

@@ -41,14 +41,14 @@ pub struct Row {
 pub struct Sized {
     /// Its size.
     pub mib: f64,
-    /// What became of it.
+    /// The run.
     pub drained: Drained,
 }
 
-/// Everything that the laboratory said.
+/// Results of the laboratory.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What network and host let through, in kbit/s of IP packets: fitted.
+    /// Throughput limit of network and host, in kbit/s of IP packets: fitted.
     pub network_kbps: f64,
     /// Table 1.
     pub rows: Vec<Row>,
@@ -68,8 +68,8 @@ pub struct Model {
     pub order: Vec<Disturbed>,
 }
 
-/// What network and host let through before the buffer is empty: one value for both
-/// sizes, halfway.
+/// Throughput limit of network and host before the buffer is empty: one value for both sizes,
+/// halfway between them.
 pub fn network_kbps(study: &Study) -> f64 {
     let before = study.throughput.iter().map(|row| row.prebuffered_before_empty_kbps);
     let (least, most) = before.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));

@@ -15,10 +15,10 @@ const OCTETS: [usize; 4] = [60, 128, 512, 1024];
 /// From one packet to the next: slow enough for the token to keep up.
 const GAP: Duration = Duration::from_millis(10);
 
-/// What happened on the way, and at the receiver.
+/// Disturbances on the way, and their results at the receiver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Disturbed {
-    /// In words.
+    /// The disturbance, in words.
     pub what: String,
     /// Blocks of the ring.
     pub ring: usize,
@@ -34,7 +34,7 @@ pub struct Disturbed {
     pub asked: u64,
 }
 
-/// What happens on the way, and the receiver's ring.
+/// Disturbances on the way, and the size of the receiver's ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     what: &'static str,

@@ -1,4 +1,4 @@
-//! What the study printed: `studies/prebuffered-ctr.toml`.
+//! The study as printed: `studies/prebuffered-ctr.toml`.
 
 use crate::words::{Claim, Erratum, Note};
 use serde::Deserialize;
@@ -23,11 +23,11 @@ pub struct Study {
     pub throughput: Vec<Throughput>,
     /// Figure 11.
     pub empty_time: EmptyTime,
-    /// What it says.
+    /// The study's claims.
     pub claim: Vec<Claim>,
-    /// What one had better not build so.
+    /// Hazards of the design, which an implementation should avoid.
     pub hazard: Vec<Note>,
-    /// Where it contradicts itself.
+    /// Contradictions within the print.
     pub erratum: Vec<Erratum>,
 }
 

@@ -92,7 +92,7 @@ pub fn profile(name: &str) -> TokenProfile {
     TokenProfile::shipped(name).unwrap_or_else(|| panic!("profiles/token/{name}.toml is shipped"))
 }
 
-/// What a phone is told.
+/// Settings of a phone's engine.
 pub fn settings(blocks: usize) -> Settings {
     // The study keeps nothing for late packets but what the ring has not come round to.
     Settings { blocks, behind: 20, locked: false, keep: None, ..Settings::default() }
@@ -103,12 +103,11 @@ pub trait Watch: Send {
     /// Waits until then; what time it is afterwards.
     fn until(&mut self, at: Instant) -> Instant;
 
-    /// Whether exchanges may be as fast as the token is: to fill a ring before the
-    /// traffic begins.
+    /// Lets exchanges omit the added delay, or not: a ring fills sooner before the traffic begins.
     fn hurry(&mut self, may: bool);
 }
 
-/// Who makes phones.
+/// Factory of phones.
 pub trait Maker {
     /// A phone on a token as slow as this profile.
     fn phone(&mut self, profile: &str, settings: Settings) -> Result<Phone, String>;
@@ -150,7 +149,7 @@ pub struct Phone {
     number: u64,
 }
 
-/// What came back.
+/// A job that came back from the engine.
 pub struct Returned {
     /// When.
     pub at: Instant,
@@ -176,7 +175,7 @@ impl Phone {
         self.engine.install(&spec(op, KEY_LABEL)).map_err(|e| e.to_string())
     }
 
-    /// What time it is by now.
+    /// Reads the clock, and returns the time.
     pub fn tick(&mut self) -> Instant {
         self.now = until(&mut self.watch, self.now, self.now);
         self.now
@@ -187,7 +186,7 @@ impl Phone {
         self.engine.ahead(key).unwrap_or(0)
     }
 
-    /// What the engine did.
+    /// Counters of the engine.
     pub fn stats(&self) -> TokenStats {
         self.engine.stats()
     }
@@ -261,14 +260,14 @@ impl Phone {
     }
 }
 
-/// What a packet's text must be.
+/// Plaintext of a packet, derived from its number so that the receiver can check it.
 pub fn clear(number: u64, octets: usize) -> impl Iterator<Item = u8> {
     let mut dice = Rng::new(number);
     let first = dice.next_u64();
     (0..octets as u64).map(move |at| (first.rotate_left((at % 64) as u32) ^ at) as u8)
 }
 
-/// Whether an opened packet holds what was sealed.
+/// True if an opened packet holds the plaintext that was sealed.
 pub fn is_right(job: &Job<Packet>) -> bool {
     let text = usize::from(job.text.len) - IV;
     job.buf.get(AD + IV..).is_some_and(|found| {

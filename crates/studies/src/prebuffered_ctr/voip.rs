@@ -40,8 +40,7 @@ pub struct Call {
     pub fill_every_ms: Option<f64>,
 }
 
-/// What the token makes for one of two directions, in blocks a second: both rings fill
-/// at once.
+/// Blocks a second that the token makes for one of two directions, while both rings fill at once.
 pub fn filled_per_second(maker: &mut dyn Maker) -> Result<f64, String> {
     const RING: usize = 1 << 13;
     let mut phone = maker.phone(token::TOKEN, token::settings(RING))?;

@@ -20,12 +20,12 @@ const WINDOW: usize = 1 << 16;
 /// MTU of the hosts: what they send fits sealed into 1500 octets.
 const HOST_MTU: usize = 1420;
 
-/// Which way the traffic goes, seen from the system under test.
+/// Direction of the traffic, seen from the system under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It seals.
+    /// The system seals.
     Out,
-    /// It opens.
+    /// The system opens.
     In,
 }
 
@@ -49,7 +49,7 @@ impl Way {
     }
 }
 
-/// What became of a load.
+/// Result of one offered load.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Offered, in Mbit/s of the line (preamble, FCS and gap counted).

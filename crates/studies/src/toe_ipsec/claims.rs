@@ -8,7 +8,7 @@ use super::published::Study;
 use crate::words::{self, ends, ratios, repeated, why_not};
 use ferrule_report::{Claim, Condition, Evidence, Kind};
 
-/// What is judged.
+/// Sources of the evidence for the claims.
 struct Given<'a> {
     study: &'a Study,
     model: &'a Model,

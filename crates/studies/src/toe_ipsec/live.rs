@@ -1,5 +1,5 @@
-//! What somebody with cores and ports measured: the software engine against a queue
-//! pair to another core, from memory to memory, and the three systems as nodes.
+//! Live measurements: the software engine against a queue pair to another core, from memory to
+//! memory, and the three systems as nodes.
 
 use super::bench::Way;
 use super::network::System;
@@ -21,7 +21,7 @@ pub struct Point {
     pub look_aside: Cost,
 }
 
-/// What a packet costs.
+/// Cost of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Packets a second, in millions.
@@ -68,7 +68,7 @@ impl Load {
         self.received as f64 / self.offered.max(1) as f64
     }
 
-    /// Whether the tester sent what it should; a twentieth is not missed.
+    /// True if the tester sent the load it was asked for; up to a twentieth may be missing.
     pub fn was_offered(&self) -> bool {
         self.unsent * 20 <= self.offered
     }
@@ -104,7 +104,7 @@ pub struct Turns {
 /// Measured on the machine at hand.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// What was measured from memory to memory, and what it is worth.
+    /// How the memory-to-memory measurements were made, and how far they can be trusted.
     pub note: String,
     /// Cycles of the host's core in a nanosecond.
     pub gigahertz: f64,

@@ -31,7 +31,7 @@ use published::Study;
 
 /// Its name on the command line.
 pub const NAME: &str = "toe-ipsec";
-/// What it is about, in a line.
+/// The study's subject, in a line.
 pub const ABOUT: &str =
     "IPsec in software, look-aside and inline on an offload engine (Shin et al.)";
 

@@ -5,7 +5,7 @@ use super::network::System;
 
 /// Octets of a frame in the sweep over speed, FCS included.
 pub const OCTETS: usize = 1051;
-/// What the study's offload engine sends, in Mbit/s of the line.
+/// Rate at which the study's offload engine sends, in Mbit/s of the line.
 pub const FULL: f64 = 900.0;
 /// Speeds.
 pub const SPEEDS: [f64; 6] = [100.0, 200.0, 300.0, 500.0, 700.0, FULL];

@@ -1,4 +1,4 @@
-//! What the study printed: `studies/toe-ipsec.toml`.
+//! The study as printed: `studies/toe-ipsec.toml`.
 
 use super::network::System;
 use crate::words::{Claim, Erratum, Note};
@@ -12,9 +12,9 @@ const TEXT: &str = include_str!("../../../../studies/toe-ipsec.toml");
 pub struct Study {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// Authors of the study.
     pub authors: Vec<String>,
-    /// What the offload engine can.
+    /// The offload engine, and the traffic of the measurements.
     pub setup: Setup,
     /// Figure 3.
     pub look_aside_path: LookAsidePath,
@@ -24,15 +24,15 @@ pub struct Study {
     pub bus_model: BusModel,
     /// Table 2.
     pub result: Vec<Outcome>,
-    /// What it says.
+    /// The study's claims.
     pub claim: Vec<Claim>,
-    /// Where it contradicts itself.
+    /// Contradictions within the print.
     pub erratum: Vec<Erratum>,
-    /// What one expects of today's machines.
+    /// Expectations of today's machines, which are no claims of the study.
     pub expectation: Vec<Note>,
 }
 
-/// What it was measured with.
+/// The offload engine, and the traffic of the measurements.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Setup {

@@ -1,4 +1,4 @@
-//! What hash and cipher cost by size: on the machines of 2001, and on this one.
+//! Costs of hash and cipher by size: on the machines of 2001, and on this one.
 
 use super::super::cases::Protection;
 use super::super::cost::{self, SEGMENT};

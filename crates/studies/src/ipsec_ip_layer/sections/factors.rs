@@ -1,5 +1,4 @@
-//! What cost depends on: the study's claim on size, algorithm, processor and
-//! implementation.
+//! Influences on the cost: the study's claim on size, algorithm, processor and implementation.
 
 use super::super::model::{Factor, Model};
 use ferrule_report::{Column, Model as ModelNumber, Section, Table};

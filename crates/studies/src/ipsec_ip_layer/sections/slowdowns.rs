@@ -115,7 +115,7 @@ fn curve(study: &Study, model: &Model, live: &Live) -> Figure {
     )
 }
 
-/// What the machines cost, and how well the fit fits.
+/// Costs of the machines, and the quality of the fit.
 pub fn machines(model: &Model) -> Section {
     let of = |machine: &Machine| {
         let mut costs: Costs = machine.cost;

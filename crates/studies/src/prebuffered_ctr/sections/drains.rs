@@ -48,7 +48,7 @@ pub fn drains(study: &Study, model: &Model, live: &Result<Live, String>) -> Sect
     }
 }
 
-/// What a hurried study measures: the curves of smaller buffers.
+/// Curves of the smaller buffers with which a quick run measures.
 fn small(share: f64, blocks: f64, [drained, shaped]: [&Drained; 2]) -> Figure {
     let line = |name: &str, run: &Drained| {
         let points = run.curve.iter().map(|at| (at.at_s, LiveNumber::from(at.blocks as f64)));
@@ -115,7 +115,7 @@ fn drain_table(study: &Study, model: &Model, live: &Result<Live, String>) -> Tab
     ))
 }
 
-/// What a smaller buffer's times are for the printed one.
+/// Times of a smaller buffer, scaled to the printed one.
 fn as_printed(lived: &Column, share: f64) -> Column {
     let cells = lived.cells().iter().map(|cell| match cell.measure() {
         Some(found) => Ok(Derived::from(found.value / share)),

@@ -42,7 +42,7 @@ fn column<'a>(
     Column::results(head, unit, cells)
 }
 
-/// What a run measured over time; nothing if it was a smaller one than is drawn.
+/// Curve that a live run measured; `None` if its buffer was smaller than the drawn one.
 fn curve(
     name: &str,
     live: &Result<Live, String>,
@@ -54,7 +54,7 @@ fn curve(
     Some(Series::new(name, Shape::Step, points))
 }
 
-/// What a row of table 1 says in each condition: one direction, or one of two.
+/// Rates of a row of table 1 in its three conditions: one direction, or one of two.
 fn conditions(row: &Row, shared: bool) -> [f64; 3] {
     match shared {
         false => [row.before_pps, row.after_pps, row.plain_pps],

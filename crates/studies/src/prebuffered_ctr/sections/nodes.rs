@@ -3,7 +3,7 @@
 use super::super::live::{Live, Trial};
 use ferrule_report::{Column, Live as LiveNumber, Section, Table};
 
-/// What the tester saw at both ends.
+/// Section on end-to-end measurements by the tester at both ends.
 pub fn nodes(live: &Result<Live, String>) -> Section {
     let section = Section::new("From end to end").text(
         "Live alone: phone and gateway are nodes, a process each, on veth pairs in a network \

@@ -129,7 +129,7 @@ fn figure(study: &Study, model: &Model, live: &Result<Live, String>) -> Figure {
         .caption("Lines are the model, with the token for one direction.")
 }
 
-/// What the printed numbers say of the token.
+/// Table of the token's exchange times that the printed rates imply.
 fn implied(study: &Study) -> Table {
     let rows = &study.throughput;
     let blocks = |row: &Throughput| blocks(row.packet_bytes) as f64;
@@ -146,7 +146,7 @@ fn implied(study: &Study) -> Table {
         .note("From the printed packets a second; the printed delays are 16 and 12 ms.")
 }
 
-/// What the machine at hand does while its ring lasts.
+/// Throughput of the machine at hand while its ring lasts.
 fn unlimited(study: &Study, live: &Result<Live, String>) -> Table {
     let rows = &study.throughput;
     let found = column(("throughput", "Mbit/s"), live, rows.len(), |m, row| {

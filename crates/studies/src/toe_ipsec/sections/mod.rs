@@ -45,7 +45,7 @@ fn found<'a>(
     if load.was_offered() { Ok(load) } else { Err("tester too slow".into()) }
 }
 
-/// What a system as a node did over speed or size, sending, as points of a figure.
+/// Points of a figure, measured: a system as a sending node, over speed or size.
 fn measured(
     live: &Result<Live, String>,
     system: System,

@@ -1,10 +1,10 @@
-//! What one expects of today's machines.
+//! Expectations of today's machines, beside measurements on the machine at hand.
 
 use super::super::live::{Cost, Engines, Live, Point};
 use super::super::published::Study;
 use ferrule_report::{Axis, Column, Figure, Live as LiveNumber, Section, Series, Shape, Table};
 
-/// What one expects of today's machines.
+/// Section on today's machines: expectations, and the engines measured.
 pub fn today(study: &Study, live: &Result<Live, String>) -> Section {
     let mut section = Section::new("Today: software against look-aside on this machine");
     for note in &study.expectation {
@@ -28,7 +28,7 @@ pub fn today(study: &Study, live: &Result<Live, String>) -> Section {
     section
 }
 
-/// What a packet costs either way.
+/// Cost of a packet in software and by look-aside.
 fn costs(engines: &Engines, id: &str) -> Table {
     let points = &engines.points;
     let of = |f: &dyn Fn(&Point) -> f64| {
