@@ -7,7 +7,7 @@ use crate::table::{Column, Table};
 use crate::value::{Cell, Kind};
 use serde::{Deserialize, Serialize};
 
-/// How words begin that say why there is no number.
+/// Prefix of the words that give the reason of a missing number.
 pub(crate) const NOT_RUN: &str = "not run: ";
 
 /// A report.
@@ -41,7 +41,7 @@ pub struct Report {
     /// More of where and how it was made: commit, load, memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circumstances: Vec<Circumstance>,
-    /// How to cite what was reproduced, and the program.
+    /// Citations of the publication that is reproduced, and of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<String>,
     /// Inventory of the publication: each item, and the place where this report shows it.
@@ -55,9 +55,9 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Circumstance {
-    /// In a word or two: `load`, `memory`.
+    /// Its name, a word or two: `load`, `memory`.
     pub name: String,
-    /// In words.
+    /// Its value in words.
     pub value: String,
 }
 
@@ -91,7 +91,7 @@ pub enum Block {
     Errata(Vec<Erratum>),
 }
 
-/// Where a print contradicts itself.
+/// A contradiction within a publication.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Erratum {
@@ -103,7 +103,7 @@ pub struct Erratum {
     pub proof: Proof,
 }
 
-/// How an erratum is proved.
+/// Proof of an erratum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
@@ -136,7 +136,7 @@ impl Report {
         }
     }
 
-    /// Where its numbers come from, by name; what is not known is left out.
+    /// Provenance of its numbers, name and value; unknown facts are left out.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
         let partial = if self.partial { "yes: stopped before the end" } else { "" };
         let all: [(&str, &str); 6] = [
@@ -173,12 +173,12 @@ impl Report {
         self.figures().find(|figure| figure.id == self.lead)
     }
 
-    /// All blocks, in order.
+    /// Every block, in order.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.sections.iter().flat_map(|section| &section.blocks)
     }
 
-    /// All tables, in order.
+    /// Every table, in order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.blocks().filter_map(|block| match block {
             Block::Table(table) => Some(table),
@@ -186,7 +186,7 @@ impl Report {
         })
     }
 
-    /// All figures, in order.
+    /// Every figure, in order.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.blocks().filter_map(|block| match block {
             Block::Figure(figure) => Some(figure),
@@ -194,7 +194,7 @@ impl Report {
         })
     }
 
-    /// All claims, in order.
+    /// Every claim, in order.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         let claims = self.blocks().filter_map(|block| match block {
             Block::Claims(claims) => Some(claims),

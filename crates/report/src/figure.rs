@@ -80,13 +80,13 @@ impl Axis {
         Self { label: label.into(), unit: unit.into(), log: false, from: None }
     }
 
-    /// The same, logarithmic.
+    /// Makes the axis logarithmic.
     pub fn log(mut self) -> Self {
         self.log = true;
         self
     }
 
-    /// The same, beginning at zero (a linear axis).
+    /// Makes a linear axis begin at zero.
     pub fn from_zero(mut self) -> Self {
         self.from = Some(0.0);
         self
@@ -102,7 +102,7 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
+/// Form in which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
@@ -133,7 +133,7 @@ pub struct Series {
     /// Series of one group share a colour.
     pub group: String,
     kind: Kind,
-    /// How it is drawn.
+    /// The form in which it is drawn.
     pub shape: Shape,
     points: Vec<Point>,
 }
@@ -201,7 +201,7 @@ impl Series {
         self
     }
 
-    /// Where all its numbers come from.
+    /// Origin of its numbers.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -224,7 +224,7 @@ impl Series {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// Where.
+    /// Its position on the x axis.
     pub x: f64,
     /// Its name.
     pub label: String,
@@ -260,7 +260,7 @@ impl Bar {
         &self.values
     }
 
-    /// All parts together.
+    /// Sum of the parts.
     pub fn total(&self) -> f64 {
         self.values.iter().sum()
     }
@@ -277,7 +277,7 @@ impl Bars {
         TypedBars { bars, origin: std::marker::PhantomData }
     }
 
-    /// Where all its numbers come from.
+    /// Origin of its numbers.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -342,7 +342,7 @@ impl Figure {
         self
     }
 
-    /// In words, for those who do not see it.
+    /// Description in words, for readers who cannot see the figure.
     pub fn description(&self) -> String {
         match &self.plot {
             Plot::Xy(xy) => {

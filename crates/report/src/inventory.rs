@@ -30,7 +30,7 @@ pub struct Item {
     pub waits: String,
 }
 
-/// How far an item is.
+/// State of an item's reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// With numbers beside the print's.
@@ -44,7 +44,7 @@ pub enum State {
 }
 
 impl State {
-    /// In words.
+    /// The name in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",

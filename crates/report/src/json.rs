@@ -29,7 +29,7 @@ struct Read {
     report: Report,
 }
 
-/// Why a text is no report.
+/// Error of a text that is no report.
 #[derive(Debug)]
 pub enum ReadError {
     /// Not JSON, or not of this shape.

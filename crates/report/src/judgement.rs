@@ -41,11 +41,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them, the clearest first.
+    /// Every verdict, the clearest first.
     pub const ALL: [Self; 5] =
         [Self::Holds, Self::Fails, Self::Undecided, Self::Fitted, Self::NotRun];
 
-    /// In words.
+    /// The name in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -56,7 +56,7 @@ impl Verdict {
         }
     }
 
-    /// Of several things that must all be so.
+    /// Joint verdict of conditions that must both hold.
     fn and(self, other: Self) -> Self {
         let order = [Self::Fails, Self::NotRun, Self::Undecided, Self::Fitted, Self::Holds];
         order.into_iter().find(|verdict| [self, other].contains(verdict)).unwrap_or(self)
@@ -132,7 +132,7 @@ impl std::fmt::Display for Threshold {
     }
 }
 
-/// How a value was come by.
+/// Method by which a value was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Taken {
@@ -195,7 +195,7 @@ pub struct Evidence {
     pub said: String,
     /// The value found, with its interval.
     pub value: Measure,
-    /// How the value was obtained.
+    /// The method by which the value was obtained.
     pub taken: Taken,
     /// Preconditions that must hold besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -274,7 +274,7 @@ impl Evidence {
         (low.unwrap_or(value), high.unwrap_or(value))
     }
 
-    /// Why it decides nothing, if it does not.
+    /// Reason why the evidence decides nothing; `None` if it decides.
     fn undecided(&self, kind: Kind) -> Option<String> {
         if let Some(condition) = self.conditions.iter().find(|condition| !condition.is_met()) {
             let Condition { metric, threshold, value, unit } = condition;
@@ -351,7 +351,7 @@ impl TryFrom<Record> for Judgement {
 }
 
 impl Judgement {
-    /// By evidence, with what there is to say to it.
+    /// A judgement that rests on evidence, with a remark.
     pub fn new(kind: Kind, evidence: Evidence, note: impl Into<String>) -> Self {
         Self { kind, evidence: Some(evidence), note: note.into() }
     }
@@ -392,7 +392,7 @@ impl Judgement {
         }
     }
 
-    /// In words: what was found, what was said, and what there is to say to it.
+    /// The judgement in words: the value found, the words of the publication, and the remark.
     pub fn words(&self) -> String {
         let mut text = String::new();
         if let Some(evidence) = &self.evidence {
@@ -448,7 +448,7 @@ impl Claim {
         Self { id, text, section: String::new(), judgements: Vec::new() }
     }
 
-    /// Where it stands.
+    /// Names the section of the publication that makes the claim.
     pub fn section(mut self, section: impl Into<String>) -> Self {
         self.section = section.into();
         self

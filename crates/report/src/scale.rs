@@ -21,7 +21,7 @@ pub fn shown(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// How values become places.
+/// Mapping of values to positions on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     low: f64,
@@ -71,7 +71,7 @@ impl Scale {
         Some(((map(value) - map(self.low)) / (map(self.high) - map(self.low))).clamp(-0.02, 1.02))
     }
 
-    /// Where lines and numbers stand.
+    /// Values at which grid lines and numbers stand.
     pub fn ticks(&self) -> Vec<f64> {
         if self.log {
             return self.log_ticks();
@@ -83,8 +83,7 @@ impl Scale {
         (0..=count.min(TICKS_MAX)).map(|n| round((first + n as f64) * step, step)).collect()
     }
 
-    /// Where they stand if these values were set: at them, so that none is at a place that
-    /// nobody tried.
+    /// Ticks at the values that were set, so that no tick suggests a value that was never measured.
     pub fn ticks_at(&self, settings: &[f64]) -> Vec<f64> {
         let placed = |value: &f64| self.place(*value).is_some();
         match settings {

@@ -70,7 +70,7 @@ impl Column {
         Self::new(head, "", K::KIND, words.into_iter().map(Cell::text).collect())
     }
 
-    /// How far one column is from another, in percent of the other.
+    /// A column with the deviation of one column from another, in percent of the latter.
     pub fn deviation(head: impl Into<String>, of: &Self, from: &Self) -> Self {
         let cells = of.cells.iter().zip(&from.cells).map(|(of, from)| {
             match (of.measure(), from.measure()) {
@@ -101,7 +101,7 @@ impl Column {
         &self.unit
     }
 
-    /// Where all its numbers come from.
+    /// Origin of its numbers.
     pub fn kind(&self) -> Kind {
         self.kind
     }

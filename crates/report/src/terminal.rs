@@ -13,7 +13,7 @@ const WORDS_COLUMNS_MIN: usize = 16;
 /// Between columns.
 const GAP: usize = 2;
 
-/// Where the text goes.
+/// Properties of the terminal that the text is written for.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     /// Columns that a line may have.

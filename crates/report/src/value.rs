@@ -50,7 +50,7 @@ impl From<f64> for Measure {
     }
 }
 
-/// Where the numbers of a column or a series come from.
+/// Origin of the numbers of a column or a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -198,7 +198,7 @@ impl Cell {
         if measure.is_finite() { Self::Number(measure) } else { Self::missing("no number") }
     }
 
-    /// Why there is nothing, if there is nothing.
+    /// The reason of a missing number.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Missing { missing } => Some(missing),

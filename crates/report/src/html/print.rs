@@ -22,7 +22,7 @@ pub fn section(page: &mut String, report: &Report, open: &str) {
     page.push_str("</details></section>\n");
 }
 
-/// How many items are in which state.
+/// Number of items in each state.
 pub fn tally(report: &Report) -> String {
     let states: Vec<State> = report.inventory.iter().map(|item| item.found(report).0).collect();
     let count = |state| states.iter().filter(|found| **found == state).count();

@@ -9,9 +9,9 @@ use crate::scale::shown;
 const NARROW: f64 = 350.0;
 const LEGEND_LINE: f64 = 24.0;
 const BAR: f64 = 22.0;
-/// Of a line of words.
+/// Height of a line of words.
 const LINE: f64 = 19.0;
-/// To the right of the longest bar: its number.
+/// Room to the right of the longest bar, for its number.
 const NUMBERS: f64 = 84.0;
 
 /// The whole figure; for a page also one for narrow screens.

@@ -38,7 +38,7 @@ pub(super) const AREAS: [[&str; 2]; 10] = [
 pub struct Hues(Vec<String>);
 
 impl Hues {
-    /// Of the figures of a page.
+    /// Colours for the figures of a page.
     pub fn of<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> Self {
         let mut groups: Vec<String> = Vec::new();
         for figure in figures {

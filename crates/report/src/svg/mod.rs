@@ -50,7 +50,7 @@ pub fn render(figure: &Figure) -> String {
     render_among(figure, &Hues::of([figure]))
 }
 
-/// The same, in the colours of the other figures of a report.
+/// Renders a figure in the colours that it shares with the other figures of a report.
 pub fn render_among(figure: &Figure, hues: &Hues) -> String {
     let body = match &figure.plot {
         Plot::Xy(xy) => xy::draw(figure, xy, hues, &xy::WIDE),
@@ -151,7 +151,7 @@ impl Canvas {
     }
 }
 
-/// How the line of an origin is broken.
+/// Dash pattern of the lines of an origin.
 fn dash(kind: Kind) -> &'static str {
     match kind {
         Kind::Live => "7 4",

@@ -32,7 +32,7 @@ pub const NARROW: Layout = Layout { width: 350.0, left: 52.0, height: 170.0, cla
 struct Frame<'a> {
     x: Scale,
     y: Scale,
-    /// Where the y axis is: numbers that are long move it.
+    /// Position of the y axis: long numbers move it to the right.
     left: f64,
     layout: &'a Layout,
 }
@@ -184,7 +184,7 @@ fn spread(canvas: &mut Canvas, frame: &Frame<'_>, series: &Series, colour: &str,
     }
 }
 
-/// How a series' line is broken: by its origin, and differently for a second one of the same
+/// Dash pattern of a series' line: by its origin, and another one for a second series of the same
 /// colour and origin.
 fn dash_of(all: &[Series], at: usize) -> &'static str {
     let Some(series) = all.get(at) else { return "none" };
