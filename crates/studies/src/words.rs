@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Claim {
     pub id: String,
     pub text: String,
-    /// Where.
+    /// Its place in the study.
     pub section: String,
     /// Remark to consider when the claim is judged.
     #[serde(default)]
@@ -24,7 +24,7 @@ pub struct Claim {
 /// A threshold in the study's words.
 #[derive(Debug, Deserialize)]
 pub struct Asked {
-    /// Of several the one; empty: of the only one.
+    /// The part of the claim that it belongs to; empty if the claim has one threshold.
     #[serde(default)]
     of: String,
     said: String,
@@ -51,7 +51,7 @@ impl Claim {
     }
 }
 
-/// Why nothing was measured, for a judgement.
+/// Reason for which nothing was measured, for a judgement.
 pub fn why_not<T>(live: &Result<T, String>) -> String {
     live.as_ref().err().cloned().unwrap_or_else(|| "not measured on this machine".into())
 }
@@ -84,7 +84,7 @@ pub fn ratios(
     Evidence::repeated(metric, (ratio, repeats), asked).unit("%").on(conditions)
 }
 
-/// Where it contradicts itself.
+/// A contradiction within a study.
 #[derive(Debug, Deserialize)]
 pub struct Erratum {
     /// The place.
@@ -105,7 +105,7 @@ pub struct Note {
 /// and whether they come out as the erratum says.
 pub type Proof<T> = (&'static str, &'static str, fn(&T) -> (Vec<String>, bool));
 
-/// All errata in a file's order, each with its proof; `open` says why one has none.
+/// Every erratum in a file's order, each with its proof; `open` is the reason of one without.
 pub fn shown<T>(
     errata: &[Erratum],
     proofs: &[Proof<T>],

@@ -16,7 +16,7 @@ const FITTED: &str = "the model's limits are fitted to these very rates: it cann
 
 type Judged = Result<(Evidence, String), &'static str>;
 
-/// All of the study's claims, in its order.
+/// Judges each of the study's claims, in the study's order.
 pub fn judge(study: &Study, model: &Model, live: &Result<Live, String>) -> Vec<Claim> {
     let each = study.claim.iter().map(|said| {
         type Found = fn(&words::Claim, &Study, &Live) -> Judged;
@@ -136,8 +136,7 @@ fn one_stream(said: &words::Claim, study: &Study, model: &Model) -> Claim {
     )
 }
 
-/// How much longer a frame takes, with its interval, out of the middle halves of rounds
-/// in turn.
+/// Ratio of two frame times, with its interval from the middle halves of interleaved rounds.
 fn times(of: Measure, by: Measure) -> Measure {
     let ends = |m: Measure| (m.low.unwrap_or(m.value), m.high.unwrap_or(m.value));
     let ((low, high), (least, most)) = (ends(of), ends(by));

@@ -26,7 +26,7 @@ const fn proofs<'a>() -> [Proof<With<'a>>; 9] {
 
 const OPEN: &str = "not a matter of arithmetic: the study prints no figure for one stream";
 
-/// All errata, in the file's order.
+/// Every erratum with its proof, in the file's order.
 pub fn show(study: &Study, model: &Model) -> Vec<Erratum> {
     words::shown(&study.erratum, &proofs(), &(study, model), OPEN)
 }

@@ -9,7 +9,7 @@ use super::published::{ODD_ONE, Study};
 use ferrule_lab::Profile;
 use ferrule_lab::profile::{Cap, Fit, Source};
 
-/// Where the numbers come from.
+/// Source of the profiles' numbers.
 const ORIGIN: &str =
     "Kim, Park, \"A Study for Effect of Access-Control List to MPLS GE Performance\"";
 

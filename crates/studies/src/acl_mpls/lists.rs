@@ -40,7 +40,8 @@ fn listed() -> impl Iterator<Item = (Timed, List)> {
     TIMED.into_iter().filter(|(_, list)| *list != List::None)
 }
 
-/// By the streams that a list permits, and by the place of the entry that has them.
+/// Section on costs by the number of streams that a list permits, and by the position of their
+/// entry.
 pub fn contents(study: &Study, model: &Model, live: Measured<'_>) -> Section {
     let modelled = |of: fn(&Point) -> f64, points: &[Point]| {
         points.iter().map(|point| ModelNumber::from(of(point))).collect::<Vec<_>>()
@@ -79,7 +80,7 @@ pub fn contents(study: &Study, model: &Model, live: Measured<'_>) -> Section {
     Section::new("What a list has for the streams").table(shares).table(places)
 }
 
-/// By size, all streams permitted.
+/// Section on costs by frame size, every stream permitted.
 pub fn sizes(study: &Study, live: Measured<'_>) -> Section {
     let all = Entries::Permit(study.setup.streams);
     let sizes = &study.setup.frame_bytes;

@@ -35,7 +35,7 @@ const SEED: u64 = 2001;
 /// The node that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
-    /// Of the IP network.
+    /// The router of the IP network.
     Router,
     /// The edge at which frames of the VPN come in.
     Pe1,
@@ -59,7 +59,7 @@ pub const TIMED: [(Timed, List); 7] = [
 pub struct Case {
     /// The node.
     pub timed: Timed,
-    /// Where its list is.
+    /// The position of its list.
     pub list: List,
     /// The list's entries for the streams.
     pub entries: Entries,
@@ -83,7 +83,7 @@ impl Live {
         found.map(|(_, ns)| *ns).ok_or("not measured")
     }
 
-    /// Of each case.
+    /// Rounds of each case.
     pub fn rounds(&self) -> usize {
         self.rounds
     }

@@ -11,7 +11,7 @@ use ferrule_tester::vary::{Change, Vary};
 use ferrule_tester::{Bench, Datagram, Layers, Plan, Rate, Stream, Timing, TrialSpec};
 use std::net::IpAddr;
 
-/// All lines.
+/// Rate of every line, in bits per second.
 pub const RATE: u64 = 1_000_000_000;
 /// Octets of a frame on the line beside those of the frame and its FCS: preamble, start, gap.
 pub const LINE_OVERHEAD: usize = ferrule_tester::rate::LINE_OVERHEAD - FCS;

@@ -13,19 +13,19 @@ use ferrule_node::config::Written;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// Where the list is.
+/// Position of the access list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum List {
     /// Nowhere.
     None,
-    /// Where the customer's frames come in.
+    /// Inbound, where the customer's frames enter.
     In,
-    /// Where they leave.
+    /// Outbound, where the frames leave.
     Out,
 }
 
 impl List {
-    /// In the order of the limits.
+    /// Every position, in the order of the limits.
     pub const ALL: [Self; 3] = [Self::None, Self::In, Self::Out];
 }
 
@@ -43,7 +43,7 @@ pub enum Core {
 pub struct System {
     /// The network between the sites.
     pub core: Core,
-    /// Where the list is.
+    /// The position of the list.
     pub list: List,
     /// Both sites send.
     pub both_ways: bool,
@@ -54,7 +54,7 @@ const fn system(core: Core, list: List, both_ways: bool) -> System {
 }
 
 impl System {
-    /// In the order of the tables.
+    /// Every system, in the order of the tables.
     pub const ALL: [Self; 7] = [
         system(Core::Ip, List::None, false),
         system(Core::Ip, List::None, true),
@@ -83,7 +83,7 @@ impl System {
         matches!((self.core, self.list), (Core::Mpls, List::Out)) as usize
     }
 
-    /// The same without its list.
+    /// The same system without its list.
     pub const fn unlisted(self) -> Self {
         Self { list: List::None, ..self }
     }

@@ -19,7 +19,7 @@ pub enum Application {
 }
 
 impl Application {
-    /// In the study's order.
+    /// Every application, in the study's order.
     pub const ALL: [Self; 3] = [Self::Ftp, Self::Smtp, Self::Telnet];
 
     /// As the study calls it.
@@ -50,7 +50,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// In the study's order, today's last.
+    /// Every protection, in the study's order, today's last.
     pub const ALL: [Self; 6] =
         [Self::None, Self::Bypass, Self::AhMd5, Self::AhSha1, Self::EspDes, Self::AesGcm];
 
@@ -94,7 +94,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Both.
+    /// Both modes.
     pub const ALL: [Self; 2] = [Self::Transport, Self::Tunnel];
 
     /// As configurations call it.
@@ -124,7 +124,7 @@ impl Way {
         })
     }
 
-    /// In a mode; without SAs the same in both.
+    /// Protection in a mode; without SAs the mode makes no difference.
     pub fn of(protection: Protection, mode: Mode) -> Self {
         match protection.suite() {
             Some(_) => Self { protection, mode },

@@ -20,7 +20,7 @@ struct Given<'a> {
     live: &'a Live,
 }
 
-/// All of the study's claims, in its order.
+/// Judges each of the study's claims, in the study's order.
 pub fn judge(study: &Study, model: &Model, live: &Live) -> Vec<Claim> {
     let given = Given { study, model, live };
     let each = study.claim.iter().map(|said| match said.id.as_str() {
@@ -97,7 +97,7 @@ impl Given<'_> {
         format!("{} machine; inside both hosts {hash:.2} ms against {cipher:.2}", which.name())
     }
 
-    /// Where the cipher begins to take more: between two sizes of transfers.
+    /// Judges the size of transfer from which the cipher takes more time than the hash.
     fn turns(&self, mut claim: Claim, said: &words::Claim) -> Claim {
         let pair = [Protection::AhMd5, Protection::EspDes];
         let at = crypto_crossover(self.model.costs(Which::Plausible));

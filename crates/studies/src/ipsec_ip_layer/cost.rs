@@ -35,9 +35,9 @@ pub const SEGMENT: usize = MTU - IP - TCP;
 /// Operations: table look-ups and XORs of 32 bits, each counted once.
 #[derive(Clone, Copy, Debug)]
 pub struct Operations {
-    /// Of a block of MD5: 64 octets.
+    /// Cost of a block of MD5: 64 octets.
     pub md5_block: f64,
-    /// Of a block of DES: 8 octets.
+    /// Cost of a block of DES: 8 octets.
     pub des_block: f64,
 }
 

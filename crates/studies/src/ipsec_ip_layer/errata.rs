@@ -21,7 +21,7 @@ const CLOCK: f64 = 5.5e8;
 /// Clocks for each octet of DES on such a processor: assumed, and not the study's.
 const DES_CLOCKS: f64 = 50.0;
 
-/// All errata, in the file's order.
+/// Every erratum with its proof, in the file's order.
 pub fn show(study: &Study) -> Vec<Erratum> {
     let open = "not a matter of arithmetic: AH leaves text readable, ESP without a hash leaves it \
                 open to changes; RFC 8221 sections 5 and 6 forbid both suites";

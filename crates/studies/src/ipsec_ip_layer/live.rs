@@ -35,12 +35,12 @@ pub struct Spent {
     pub copy_us: f64,
     /// Hash and cipher.
     pub crypto_us: f64,
-    /// All else that is the nodes' work.
+    /// The nodes' other work.
     pub other_us: f64,
 }
 
 impl Spent {
-    /// All of it.
+    /// Sum of the parts.
     pub fn total_us(&self) -> f64 {
         self.lookup_us + self.copy_us + self.crypto_us + self.other_us
     }
@@ -51,9 +51,9 @@ impl Spent {
 pub struct Transfers {
     /// Programs, kernel, what is between them: a sentence or two.
     pub note: String,
-    /// All of them, in any order.
+    /// Every transfer, in any order.
     pub all: Vec<Transfer>,
-    /// The same between hosts that no node stands between.
+    /// Transfers between hosts without a node between them.
     pub bare: Vec<Transfer>,
     /// Cases that cannot be measured here, with the reason, such as a suite that is
     /// refused outside the laboratory.

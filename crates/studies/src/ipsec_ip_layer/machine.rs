@@ -60,7 +60,7 @@ pub struct Costs {
     pub gcm_octet: f64,
 }
 
-/// How well costs fit what was printed.
+/// Quality of the costs' fit to the printed results.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -85,18 +85,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// By what its parts are known to cost.
+    /// The machine with its components' known costs.
     pub fn plausible() -> Self {
         toml::from_str(PLAUSIBLE).expect("the shipped file is as its test has it")
     }
 
-    /// By what was printed.
+    /// The machine with costs fitted to the printed results.
     pub fn fitted() -> Self {
         toml::from_str(FITTED).expect("the shipped file is as its test has it")
     }
 }
 
-/// How IPsec is built into the stack.
+/// Integration of IPsec into the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processing {
     /// Headers are made in their order, in the packet's own buffer.
@@ -119,7 +119,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// None of them.
+    /// No part takes time.
     pub const NONE: Self = Self {
         stack: false,
         lookup: false,
@@ -128,7 +128,7 @@ impl Parts {
         fragments: false,
         bounded: false,
     };
-    /// All of them.
+    /// Every part takes time.
     pub const ALL: Self = Self {
         stack: true,
         lookup: true,
@@ -240,7 +240,7 @@ impl Costs {
         profile
     }
 
-    /// Where the time of a run was spent inside the machines.
+    /// Time of a run inside the machines, by parts.
     pub fn inside(&self, run: &Run, protection: Protection, processing: Processing) -> Inside {
         let packets = (run.work.sealed.packets + run.work.opened.packets) as f64;
         let octets = (run.work.sealed.octets + run.work.opened.octets) as f64;

@@ -29,7 +29,7 @@ pub enum Which {
 }
 
 impl Which {
-    /// Both.
+    /// Both models.
     pub const ALL: [Self; 2] = [Self::Plausible, Self::Fitted];
 
     /// For people.
@@ -57,7 +57,7 @@ pub struct Cell {
 pub const PART_NAMES: [&str; 8] =
     ["line", "TCP window", "delayed ACK", "stack", "look-up", "copies", "crypto", "fragments"];
 
-/// Where the time of a response goes.
+/// The response time of a transfer, by parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributed {
     /// The model of the machine.
@@ -72,7 +72,7 @@ pub struct Attributed {
     pub parts: [f64; 8],
     /// Time for retransmissions of lost packets, in microseconds.
     pub again_us: f64,
-    /// All of it.
+    /// The whole response, in microseconds.
     pub response_us: f64,
 }
 
@@ -115,9 +115,9 @@ pub struct Model {
     pub slowdowns: Vec<Slowdown>,
     /// Sizes of the transfers.
     pub sizes: Vec<u64>,
-    /// All transfers.
+    /// Every transfer.
     pub cells: Vec<Cell>,
-    /// Where time goes.
+    /// Response times by parts.
     pub attributed: Vec<Attributed>,
     /// Influences on the cost, one by one.
     pub factors: Vec<Factor>,
@@ -143,7 +143,7 @@ impl Model {
         found.expect("every transfer was made")
     }
 
-    /// How many times longer than without IPsec.
+    /// Response time relative to the same transfer without IPsec.
     pub fn slowdown(&self, which: Which, application: Application, octets: u64, way: Way) -> f64 {
         let without = Way::of(Protection::None, Mode::Transport);
         let response = |way| self.cell(which, application, octets, way).run.response_us;

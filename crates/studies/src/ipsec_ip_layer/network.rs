@@ -28,7 +28,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub const RATE: u64 = 10_000_000;
 /// Octets of an Ethernet packet.
 pub const MTU: usize = 1500;
-/// Of a line that would take any sealed packet whole.
+/// MTU of a line that takes any sealed packet whole.
 pub const MTU_ROOM: usize = 1600;
 /// Windows of Linux 2.0.
 pub const WINDOW: usize = 32_767;

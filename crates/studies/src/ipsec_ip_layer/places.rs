@@ -43,7 +43,7 @@ pub struct Place {
     pub segments: Vec<Segment>,
     /// Round trip of the frame on lines alone, in microseconds.
     pub lines_us: f64,
-    /// The same with a machine of 2001 for each node.
+    /// Round trip with a machine of 2001 for each node, in microseconds.
     pub machines_us: f64,
 }
 

@@ -50,7 +50,7 @@ pub struct CostModel {
     pub des_xors_per_64_bits: f64,
 }
 
-/// How many times longer a transfer took.
+/// Response times relative to a transfer without IPsec.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Slowdown {
@@ -61,7 +61,7 @@ pub struct Slowdown {
     pub bytes_above: Option<f64>,
     pub ah: Option<f64>,
     pub esp: Option<f64>,
-    /// In words.
+    /// The slowdown by a policy that lets packets pass, in words.
     pub bypass: Option<String>,
 }
 

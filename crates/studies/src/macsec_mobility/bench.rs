@@ -32,9 +32,9 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// A load, and how its frames come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offered {
-    /// In Mbit/s of the line, on average.
+    /// Average load in Mbit/s of the line.
     pub load_mbps: f64,
-    /// Frames that come one right behind the other; nothing: all as far apart.
+    /// Frames that follow each other back to back; `None`: evenly spaced.
     pub burst: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Offered {
         Self { load_mbps, burst: None }
     }
 
-    /// In bursts of so many frames at the rate of the line.
+    /// In bursts of this many frames at the rate of the line.
     pub const fn bursts(load_mbps: f64, frames: u64) -> Self {
         Self { load_mbps, burst: Some(frames) }
     }
@@ -70,7 +70,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Of the frames sent.
+    /// Frames lost, in percent of the frames sent.
     pub fn loss_percent(&self) -> f64 {
         100.0 * self.lost as f64 / self.offered.max(1) as f64
     }

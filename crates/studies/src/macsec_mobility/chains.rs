@@ -44,7 +44,7 @@ pub struct Shares {
 /// A part: its name, and how to find it.
 pub type Share = (&'static str, fn(&Shares) -> u64);
 
-/// All parts.
+/// Every part of a delay.
 pub const SHARES: [Share; 6] = [
     ("line", |s| s.line_ps),
     ("look-up", |s| s.lookup_ps),
@@ -76,7 +76,7 @@ impl Shares {
         }
     }
 
-    /// All of them.
+    /// Sum of the parts.
     pub fn total_ps(&self) -> u64 {
         SHARES.iter().map(|(_, of)| of(self)).sum()
     }
@@ -156,7 +156,7 @@ pub fn run(
     Chain { system, switches, point, frames: journeys.len() as u64, delay_ps, places }
 }
 
-/// All chains under a load.
+/// Every chain under a load.
 pub fn all(systems: &[System], on: (&Profiles, Lines), offered: Offered) -> Vec<Chain> {
     let each = systems.iter().flat_map(|system| CHAIN.map(|n| (*system, n)));
     each.map(|(system, switches)| run(system, switches, on, offered)).collect()

@@ -34,7 +34,7 @@ const fn proofs<'a>() -> [Proof<With<'a>>; 10] {
 const OPEN: &str =
     "not a matter of arithmetic: the handoff part, which comes later, runs the missing cells";
 
-/// All errata, in the file's order.
+/// Every erratum with its proof, in the file's order.
 pub fn show(study: &Study, model: &Model) -> Vec<Erratum> {
     words::shown(&study.erratum, &proofs(), &(study, model), OPEN)
 }

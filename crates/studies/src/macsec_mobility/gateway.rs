@@ -23,7 +23,7 @@ use super::profiles::{CLOCKS_APART, Gateway};
 
 /// Frames that the closed form follows.
 const FRAMES: usize = 1024;
-/// Of these, before it measures.
+/// Frames of these before measuring begins.
 const SETTLING: usize = 64;
 
 /// The path around two gateways, as a single frame sees it.
@@ -62,9 +62,9 @@ pub struct Fitted {
     pub leave_one_out_percent: f64,
 }
 
-/// How many of the parameters are free: period, budget, work.
+/// Number of free parameters: period, budget, work.
 pub const FREE: usize = 3;
-/// The same of [`fit_queue`]: latency, scale, and the load that fills it.
+/// Number of free parameters of [`fit_queue`]: latency, scale, and the load that fills it.
 pub const FREE_QUEUE: usize = 3;
 
 /// The mean delay of two gateways in a row without what lies around them: frames come
@@ -147,7 +147,7 @@ pub fn fit(target: &Target, path: &Path) -> Fitted {
     Fitted { gateway, error_percent: error, leave_one_out_percent: leave_one_out }
 }
 
-/// How far a gateway is from a published value, in percent.
+/// Deviation of a gateway from a published value, in percent.
 fn deviation(target: &Target, path: &Path, gateway: &Gateway, point: usize) -> f64 {
     let (model, published) = match target.delays.get(point) {
         Some(&(load, delay)) => (path.fixed_us + waiting_us(gateway, path, load), delay),

@@ -105,7 +105,7 @@ fn row(model: &Model, system: System, switches: usize) -> impl Iterator<Item = &
     model.surface.iter().filter(move |s| s.system == system && s.switches == switches)
 }
 
-/// How many switches there are, each once.
+/// The numbers of switches, each once.
 fn switches(model: &Model) -> Vec<usize> {
     let mut all: Vec<usize> = model.surface.iter().map(|place| place.switches).collect();
     all.sort_unstable();

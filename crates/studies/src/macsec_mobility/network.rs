@@ -22,16 +22,16 @@ use std::fmt::Write;
 /// Function of the customer edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
-    /// They bridge.
+    /// The edges bridge.
     Plain,
-    /// They bridge under MACsec (GCM-AES-128).
+    /// The edges bridge under MACsec (GCM-AES-128).
     Macsec,
-    /// They route under ESP (AES-128-CBC, HMAC-SHA1-96).
+    /// The edges route under ESP (AES-128-CBC, HMAC-SHA1-96).
     Ipsec,
 }
 
 impl System {
-    /// In the order of the study's tables.
+    /// Every system, in the order of the study's tables.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Ipsec, Self::Macsec];
 
     /// As the study's file calls it.
@@ -72,11 +72,11 @@ pub const TESTER_MAC: [MacAddr; 2] =
 pub const VLAN: u16 = 10;
 
 const SPIS: [u32; 2] = [0x1000_0102, 0x1000_0201];
-/// Of the sites.
+/// MTU of the sites.
 const SITE_MTU: usize = 1500;
-/// Of all other ports of the customer: what the sites send fits sealed.
+/// MTU of the customer's other ports: the sites' largest packets fit when sealed.
 const MTU: usize = 1600;
-/// Of the provider's: labels, control word and an Ethernet header more.
+/// MTU of the provider's ports: room for labels, control word and another Ethernet header.
 const CORE_MTU: usize = 1700;
 
 /// Seed of every random choice in a study.

@@ -15,7 +15,7 @@ const DECIMALS: u8 = 3;
 /// Parts that switches have: all but the last.
 const OF_SWITCHES: usize = SHARES.len() - 1;
 
-/// All of it. Switches of the machine at hand are run here, as their prices are live.
+/// The whole section. It runs switches of the machine at hand, as their prices are live.
 pub fn section(
     study: &Study,
     model: &Model,

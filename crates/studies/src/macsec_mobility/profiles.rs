@@ -17,7 +17,7 @@ use ferrule_lab::profile::{Fit, Price, Source};
 
 /// The files, by name.
 pub const NAMES: [&str; 3] = ["study-switch", "study-macsec", "study-gateway"];
-/// Where the numbers come from.
+/// Source of the profiles' numbers.
 const ORIGIN: &str = "Ahn, Shin 2019, \"Performance Evaluation of MACSec for Host Mobility\"";
 
 /// The study's three kinds of device.

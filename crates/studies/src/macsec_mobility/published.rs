@@ -36,7 +36,7 @@ pub struct Study {
 /// The network.
 #[derive(Debug, Deserialize)]
 pub struct Setup {
-    /// All links.
+    /// Rate of every link.
     pub link_rate_mbps: f64,
 }
 
@@ -81,7 +81,7 @@ pub struct Load {
     pub delay_us: Vec<f64>,
     /// Loss.
     pub loss_percent: Vec<f64>,
-    /// Where delay grows without end.
+    /// Load at which the delay grows without bound.
     pub saturates_at_mbps: Option<f64>,
 }
 

@@ -14,7 +14,7 @@ const BYTES: usize = 128;
 
 type Given<'a> = (&'a Study, &'a Model, &'a Result<Live, String>);
 
-/// All of the study's claims, in its order.
+/// Judges each of the study's claims, in the study's order.
 pub fn judge(given: &Given<'_>) -> Vec<Claim> {
     let each = given.0.claim.iter().map(|said| match said.id.as_str() {
         "six-times" => six_times(said, given),
@@ -120,7 +120,7 @@ fn order(said: &words::Claim, (_, model, live): &Given<'_>) -> Claim {
     }
 }
 
-/// How much later delays make the buffer empty.
+/// Judges by how much delays postpone the time at which the buffer is empty.
 fn postpones(
     claim: Claim,
     kind: Kind,

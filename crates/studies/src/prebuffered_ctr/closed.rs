@@ -22,9 +22,9 @@ pub struct Level {
 pub struct Drained {
     /// Samples.
     pub curve: Vec<Level>,
-    /// When the token was asked for more.
+    /// Time at which the token was asked for more.
     pub filling_starts_s: Option<f64>,
-    /// When the study calls the ring empty: less than an exchange is left.
+    /// Time at which the study calls the ring empty: less than an exchange is left.
     pub empty_after_s: Option<f64>,
     /// Packets a second before that.
     pub before_pps: f64,
@@ -46,9 +46,9 @@ pub struct Load {
     pub ip_octets: usize,
     /// Packets a second that network and host let through.
     pub network_pps: f64,
-    /// How long it is sent at most.
+    /// Longest duration, in seconds.
     pub seconds: f64,
-    /// How long it is sent once the ring is empty.
+    /// Duration beyond the time at which the ring is empty, in seconds.
     pub beyond: f64,
     /// A sample each.
     pub sample: Duration,

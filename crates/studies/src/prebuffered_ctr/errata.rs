@@ -15,7 +15,7 @@ const PROOFS: [Proof<Study>; 6] = [
     ("section 2.2", "predictable", predictable),
 ];
 
-/// All errata, in the file's order.
+/// Every erratum with its proof, in the file's order.
 pub fn show(study: &Study) -> Vec<Erratum> {
     words::shown(&study.erratum, &PROOFS, study, "not a matter of arithmetic")
 }
@@ -55,8 +55,8 @@ fn packets_and_bits(study: &Study) -> Steps {
     (steps, holds)
 }
 
-/// When a buffer is empty that loses `used` blocks a second, and gets `filled` from
-/// half of it on: (filling starts, empty).
+/// Times (filling starts, empty) of a buffer that loses `used` blocks a second and, once half
+/// empty, gains `filled` blocks a second.
 pub fn drained_s(blocks: f64, used: f64, filled: f64, exchange: f64) -> (f64, f64) {
     let half = blocks / 2.0 / used;
     // The study calls it empty with an exchange less one block left.

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 /// A call that somebody waits for.
 pub const CALL: Span = Span { seconds: 40, settling: 4 };
-/// The same in a hurry.
+/// Span of a call in a quick run.
 pub const CALL_QUICK: Span = Span { seconds: 16, settling: 2 };
 /// Packets of each case of loss and reordering.
 pub const PACKETS: usize = 3000;
-/// The same in a hurry.
+/// Packets of each case in a quick run.
 pub const PACKETS_QUICK: usize = 600;
-/// Of the printed buffers in a hurry.
+/// Size of the buffers in a quick run, as a share of the printed ones.
 pub const SHARE_QUICK: f64 = 0.1;
 
 /// Trials of a call beside large packets, without the study's delays and with them.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Blocks of the ring for table 1: before and after do not depend on it.
 const RING: usize = 1 << 16;
-/// Of a MiB.
+/// Octets of a MiB.
 const MIB: f64 = 1024.0 * 1024.0;
 /// A sample of a curve each.
 const SAMPLE: Duration = Duration::from_millis(250);

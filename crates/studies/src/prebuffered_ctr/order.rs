@@ -50,7 +50,7 @@ const fn case(what: &'static str, ring: usize, behind: u64, loss: u64, late: usi
     Case { what, ring, behind, loss, late }
 }
 
-/// All cases.
+/// Every case.
 pub const CASES: [Case; 5] = [
     case("as sent", 1 << 14, 1024, 0, 0),
     case("1 % lost", 1 << 14, 1024, 100, 0),

@@ -71,7 +71,7 @@ pub struct Voip {
     pub fill_event_every_ms_at_minimum: f64,
 }
 
-/// How long a full buffer lasts.
+/// Time for which a full buffer lasts.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Drain {

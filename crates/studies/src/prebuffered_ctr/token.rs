@@ -151,7 +151,7 @@ pub struct Phone {
 
 /// A job that came back from the engine.
 pub struct Returned {
-    /// When.
+    /// Time of its return.
     pub at: Instant,
     /// The job.
     pub job: Job<Packet>,

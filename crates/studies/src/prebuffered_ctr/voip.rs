@@ -7,10 +7,10 @@ use ferrule_crypto::{KeyId, Op, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// How long a call is, and how much of it nothing is counted in.
+/// Duration of a call, and of its beginning that is not counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// All of it.
+    /// The whole duration.
     pub seconds: u64,
     /// Of these, before fillings are counted: rings fill.
     pub settling: u64,
@@ -63,7 +63,7 @@ pub fn rings(study: &Study) -> [Ring; 5] {
     [(least, 0), (printed, 0), (least + late as usize, late), (256 * 5, late), (256 * 10, late)]
 }
 
-/// All calls: plain, and with every ring.
+/// Every call: plain, and with each ring.
 pub fn calls(study: &Study, maker: &mut dyn Maker, span: Span) -> Result<Vec<Call>, String> {
     let mut calls = vec![plain(study, maker, span)?];
     for ring in rings(study) {
@@ -97,7 +97,7 @@ pub fn plain(study: &Study, maker: &mut dyn Maker, span: Span) -> Result<Call, S
     Ok(Call { ring: None, behind: 0, packets, in_time, wait_max_ms, fill_every_ms: None })
 }
 
-/// When the token began to fill the rings.
+/// Times at which the token began to fill the rings.
 #[derive(Default)]
 struct Fillings {
     exchanges: u64,

@@ -30,7 +30,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Self; 2] = [Self::Out, Self::In];
 
     /// For people.

@@ -22,7 +22,7 @@ pub struct Bus {
     pub bits: f64,
     /// Its clock.
     pub mhz: f64,
-    /// How often a packet crosses it.
+    /// Number of times that a packet crosses the bus.
     pub crossings: f64,
 }
 

@@ -15,7 +15,7 @@ struct Given<'a> {
     live: &'a Result<Live, String>,
 }
 
-/// All of the study's claims, in its order.
+/// Judges each of the study's claims, in the study's order.
 pub fn judge(study: &Study, model: &Model, live: &Result<Live, String>) -> Vec<Claim> {
     let given = Given { study, model, live };
     let each = study.claim.iter().map(|said| match said.id.as_str() {

@@ -14,7 +14,7 @@ const PROOFS: [Proof<Study>; 3] = [
     ("section IV.3", "pipelined", pipelined),
 ];
 
-/// All errata, in the file's order.
+/// Every erratum with its proof, in the file's order.
 pub fn show(study: &Study) -> Vec<Erratum> {
     let open = "not a matter of arithmetic: the receiving side and TCP are measured above";
     words::shown(&study.erratum, &PROOFS, study, open)

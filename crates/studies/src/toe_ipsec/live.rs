@@ -81,9 +81,9 @@ pub struct Sweep {
     pub system: Option<System>,
     /// The way.
     pub way: Way,
-    /// By speed.
+    /// Results by speed.
     pub speeds: Vec<Load>,
-    /// By size.
+    /// Results by size.
     pub sizes: Vec<Load>,
 }
 
@@ -95,9 +95,9 @@ pub struct Turns {
     pub system: Option<System>,
     /// Octets of a frame, with FCS.
     pub octets: usize,
-    /// In Mbit/s of the line.
+    /// Offered load in Mbit/s of the line.
     pub mbps: f64,
-    /// Of what was sent; all turns in which the tester sent what it should.
+    /// Shares of the frames sent that arrived, one for each turn in which the tester sent its load.
     pub shares: Vec<f64>,
 }
 

@@ -54,7 +54,7 @@ pub struct Curve {
 /// Everything that the laboratory said.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Of each system and way.
+    /// Curves of each system in each direction.
     pub curves: Vec<Curve>,
 }
 

@@ -16,7 +16,7 @@ use ferrule_node::Config;
 use ferrule_node::config::Written;
 use std::fmt::Write;
 
-/// Where the crypto is.
+/// Placement of the crypto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     /// In the host's loop.
@@ -28,7 +28,7 @@ pub enum System {
 }
 
 impl System {
-    /// In the order of the study's tables.
+    /// Every system, in the order of the study's tables.
     pub const ALL: [Self; 3] = [Self::Software, Self::LookAside, Self::Inline];
 
     /// As the study's file calls it.
@@ -56,7 +56,7 @@ impl System {
     }
 }
 
-/// All lines.
+/// Rate of every line, in bits per second.
 pub const RATE: u64 = 1_000_000_000;
 /// Frames that wait for a line at most.
 const QUEUE: usize = 256;

@@ -1,4 +1,4 @@
-//! Where the time of a transfer goes.
+//! Section on the time of a transfer, by parts.
 
 use super::super::cases::{Application, Mode, Way};
 use super::super::live::Live;

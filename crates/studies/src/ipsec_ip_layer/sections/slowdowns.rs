@@ -169,7 +169,7 @@ pub fn machines(model: &Model) -> Section {
         .text(why(model))
 }
 
-/// Why it was not the cipher.
+/// Argument that the cipher does not explain the printed slowdowns.
 fn why(model: &Model) -> String {
     let (known, asked) = (&model.plausible.cost, &model.fitted.cost);
     let fit = &model.fitted.fit;

@@ -62,7 +62,7 @@ fn small(share: f64, blocks: f64, [drained, shaped]: [&Drained; 2]) -> Figure {
     )
 }
 
-/// When filling starts and when the buffer is empty, without delays and with them.
+/// Times at which filling starts and the buffer is empty, without delays and with them.
 fn drain_table(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     let (print, exchange) = (&study.drain, study.token.blocks_per_exchange);
     let rate = exchange * 1000.0 / study.token.io_delay_ms_full;

@@ -95,13 +95,13 @@ fn before(study: &Study) -> [f64; 2] {
     [each.next().unwrap_or(f64::NAN), each.next().unwrap_or(f64::NAN)]
 }
 
-/// How far the one value is from either print.
+/// Deviation of the fitted value from either printed one, in percent.
 fn fit_percent(study: &Study) -> f64 {
     let [a, b] = before(study);
     100.0 * (f64::midpoint(a, b) / a.min(b) - 1.0)
 }
 
-/// How far one print is from what the other one alone would give.
+/// Deviation of one printed value from a fit to the other alone, in percent.
 fn left_out_percent(study: &Study) -> f64 {
     let [a, b] = before(study);
     100.0 * (a.max(b) / a.min(b) - 1.0)

@@ -6,7 +6,7 @@ use super::super::model::OCTETS;
 use super::super::network::System;
 use ferrule_report::{Axis, Column, Figure, Live as LiveNumber, Section, Series, Shape, Table};
 
-/// How a system is called here.
+/// Name of a system in this section.
 fn name(system: Option<System>) -> &'static str {
     system.map_or("nothing sealed", System::key)
 }
