@@ -36,7 +36,7 @@ const BAD: &str = "loss = \"2%\"\nreorder = \"5%\"\nreorder-by = \"3 frames\"";
 /// The suite.
 const SUITE: &str = "aes-ctr-128-study hmac-sha1-96";
 
-/// Where the token is, and what is on it.
+/// The token's module and configuration, and the keys on it.
 pub struct Keys {
     /// The module.
     pub module: String,

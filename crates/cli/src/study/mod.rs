@@ -239,7 +239,7 @@ fn study(name: &str, quick: bool) -> Report {
     report
 }
 
-/// Where and how a study was run, beside machine and date.
+/// Circumstances of a run, beside machine and date.
 fn circumstances(load: String, seconds: u64) -> Vec<Circumstance> {
     let all = [
         ("commit", machine::commit().to_owned()),

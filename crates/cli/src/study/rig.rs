@@ -54,7 +54,7 @@ pub struct Side<'a> {
     pub protect: Option<Protect<'a>>,
 }
 
-/// How packets are sealed.
+/// Placement, suite and keys with which packets are sealed.
 #[derive(Clone, Debug)]
 pub struct Protect<'a> {
     /// In the configuration's word.

@@ -36,7 +36,7 @@ const PIN: &str = "577251";
 const TOKEN_LABEL: &str = "study";
 /// The label of the key from the gateway, where there is one.
 const BACK_LABEL: &str = "back";
-/// All takes less than this, or something hangs.
+/// Time limit of the whole measurement: beyond it something hangs.
 const LIMIT: Duration = Duration::from_secs(150);
 /// So long the machine is busy filling the rings of the drain curves; what is measured
 /// in milliseconds comes afterwards.

@@ -156,7 +156,7 @@ fn go(plan: &Plan) -> Result<Vec<Seen>, String> {
     Ok(seen)
 }
 
-/// Where two texts differ.
+/// Position at which two texts differ.
 fn differ(got: &[u8], want: &[u8]) -> String {
     let at = got.iter().zip(want).take_while(|(a, b)| a == b).count();
     let near = |text: &[u8]| {

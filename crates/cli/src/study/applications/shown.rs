@@ -7,7 +7,7 @@ use ferrule_studies::ipsec_ip_layer::cases::{Application, Protection};
 use ferrule_studies::ipsec_ip_layer::live::{Spent, Transfer, Transfers, middle};
 use std::collections::HashMap;
 
-/// Why the study's own suites are not measured.
+/// Reason for which the study's own suites are not measured.
 const REFUSED: &str = "refused outside the laboratory";
 /// Sizes in octets for which the note states the time of FTP without any node.
 const SMALL: usize = 1_000;
