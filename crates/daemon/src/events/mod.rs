@@ -35,11 +35,11 @@ use tracing::{info, warn};
 use tracing_appender::non_blocking::{NonBlocking, WorkerGuard};
 use tracing_subscriber::prelude::*;
 
-/// How often workers are asked what they refused.
+/// Interval at which workers are asked for the packets they refused.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often frames that a port missed are told of.
+/// Interval at which frames that a port missed are reported.
 const MISSED_EVERY: Duration = Duration::from_secs(10);
-/// Why a port is down whose device was deleted.
+/// Reason of a port whose device was deleted.
 const GONE: &str = "its device is gone";
 /// Differences of one kind that a change names at most.
 const NAMED_MAX: usize = 20;
@@ -63,7 +63,7 @@ pub struct Events {
 /// A port when it was last looked at.
 #[derive(Default)]
 struct Seen {
-    /// Why it is down; nothing: it is up.
+    /// Reason why the port is down; `None` if it is up.
     down: Option<Option<&'static str>>,
     missed: PortStats,
     /// Until when nothing is said of frames that it missed.
@@ -399,7 +399,7 @@ fn keyed(port: &str, news: &News) {
     }
 }
 
-/// Somebody asked for something that changes the node, or shows what passes.
+/// Logs a client's request that changes the node or reveals traffic.
 pub fn asked(peer: Option<Peer>, request: &str, outcome: Result<&str, &str>) {
     let (uid, pid) = (peer.map(|p| p.uid), peer.map(|p| p.pid));
     match outcome {
