@@ -251,7 +251,7 @@ impl Daemon {
         if self.dashboard.as_mut().is_some_and(|dashboard| dashboard.hear(refused)) {
             self.reporting.ask_for_dashboard();
         }
-        if self.reporting.can_begin() {
+        if self.reporting.can_begin() && self.server.has_room() {
             let facts = self.facts();
             self.reporting.begin(facts, &self.board);
         }

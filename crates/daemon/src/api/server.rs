@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Octets read from a client in one go.
 const READ: usize = 64 << 10;
@@ -25,6 +25,8 @@ const READ: usize = 64 << 10;
 const WAITING_MAX: i32 = 128;
 /// Characters of the reason why something is no request.
 const WHY_MAX: usize = 200;
+/// A client that takes nothing of a shared reply for so long goes, if another reply has no room.
+const STALL: Duration = Duration::from_secs(2);
 /// Times that a client is read from in one turn.
 const READS_MAX: usize = 16;
 
@@ -40,6 +42,8 @@ struct Client {
     sent: usize,
     /// A reply that other clients get, too, behind the output; and how many octets of it left.
     shared: Option<(Arc<[u8]>, usize)>,
+    /// When the client last took some of it.
+    taken: Instant,
     /// When it came or last asked for something, and whether it ever did.
     since: Instant,
     asked: bool,
@@ -222,8 +226,19 @@ impl Server {
         };
         self.largest = self.largest.max(line.len());
         client.waits = false;
-        client.shared = Some((line, 0));
+        (client.shared, client.taken) = (Some((line, 0)), Instant::now());
         true
+    }
+
+    /// True if there is memory for another shared reply beside those on their way: they have left
+    /// but for one. Otherwise clients that take nothing go.
+    pub fn has_room(&mut self) -> bool {
+        if self.unread() <= UNREAD_MAX + self.largest {
+            return true;
+        }
+        let stalled = |c: &&mut Client| c.shared.is_some() && c.taken.elapsed() > STALL;
+        self.clients.iter_mut().filter(stalled).for_each(Client::close);
+        false
     }
 
     /// Octets that clients left unread; a reply to several of them counts once.
@@ -307,6 +322,7 @@ impl Client {
             output: Vec::new(),
             sent: 0,
             shared: None,
+            taken: Instant::now(),
             since: Instant::now(),
             asked: false,
             waits: false,
@@ -404,9 +420,15 @@ impl Client {
             return;
         }
         if let Some((line, mut sent)) = self.shared.take() {
+            let before = sent;
             match send(&self.stream, &line, &mut sent) {
                 Ok(true) => _ = self.write_output(),
-                Ok(false) => self.shared = Some((line, sent)),
+                Ok(false) => {
+                    if sent > before {
+                        self.taken = Instant::now();
+                    }
+                    self.shared = Some((line, sent));
+                }
                 Err(_) => self.close(),
             }
         }
@@ -447,7 +469,6 @@ mod tests {
     use super::*;
     use crate::api::Seen;
     use std::io::{BufRead, BufReader};
-    use std::time::Duration;
 
     struct Socket(PathBuf);
 
