@@ -82,6 +82,8 @@ reasons! {
     RouterMessage = "router-message",
     /// More neighbour messages at a time than can be learned from.
     NeighbourBusy = "neighbour-busy",
+    /// To or from an own IPv6 address that is still checked, or that another node has (RFC 4862 section 5.4).
+    AddressWithheld = "address-withheld",
     /// ICMP errors and replies are rate limited.
     IcmpRateLimited = "icmp-rate-limited",
     /// An ICMP error about a packet that was not sent: no SA has its SPI or number, or its tunnel may not carry it.

@@ -25,7 +25,9 @@ pub struct Tables {
     pub adjacencies: Vec<route::Adjacency>,
     /// Link addresses of neighbours, by the adjacency's `neighbour`.
     pub neighbours: Arc<route::Neighbours>,
-    /// Bridges, by number.
+    /// Own addresses that are not used.
+    pub withheld: Arc<route::Withheld>,
+    /// By bridge number.
     pub bridges: Vec<bridge::Bridge>,
     /// Incoming labels.
     pub lfib: mpls::Lfib,

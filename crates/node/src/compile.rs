@@ -36,6 +36,7 @@ pub(crate) struct Shared {
     pub ifaces: Numbers,
     pub ways: Numbers,
     pub neighbours: Arc<route::Neighbours>,
+    pub withheld: Arc<route::Withheld>,
     pub bridges: HashMap<String, Arc<bridge::MacTable>>,
     pub directories: Directories,
     /// Routes and policies of the configuration.
@@ -169,6 +170,7 @@ pub(crate) fn compile(
         workers: config.cores.len() as u8,
         seed: made_mac(&config.name, "paths").to_u64(),
         neighbours: shared.neighbours.clone(),
+        withheld: shared.withheld.clone(),
         sas: shared.directories.workers.clone(),
         udp_ports: config.tunnels.iter().filter_map(|t| Some(t.encap?.local)).collect(),
         ..Tables::default()

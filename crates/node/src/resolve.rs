@@ -14,7 +14,7 @@ use crate::control::Link;
 use crate::incident::Incident;
 use crate::punt::{Class, Exchange};
 use crate::turn::{Carrier, TurnBounds, turn};
-use ferrule_base::{DropReason, Instant, MacAddr};
+use ferrule_base::{DropReason, Instant, MacAddr, VrfId};
 use ferrule_control::neighbour::config::PENDING_MAX;
 use ferrule_control::neighbour::{self, Discovery, Event, News, Order, State};
 use ferrule_control::{Core, Refused, Token};
@@ -24,7 +24,7 @@ use ferrule_dataplane::{Tables, link, route};
 use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Packets that wait for neighbours at most.
 const WAITING_MAX: usize = 256;
@@ -49,6 +49,8 @@ pub(crate) struct Resolver {
     interfaces: Vec<u16>,
     kept: Vec<(u16, IpAddr)>,
     waiting: VecDeque<Waiting>,
+    /// Own addresses out of use, by interface, each with its table.
+    withheld: BTreeMap<(u16, Ipv6Addr), VrfId>,
     incidents: Vec<Incident>,
 }
 
@@ -60,6 +62,7 @@ impl Resolver {
             interfaces: Vec::new(),
             kept: Vec::new(),
             waiting: VecDeque::with_capacity(WAITING_MAX),
+            withheld: BTreeMap::new(),
             incidents: Vec::new(),
         }
     }
@@ -106,6 +109,30 @@ impl Resolver {
             self.core.handle_command(now, neighbour::Command::Gone(gone));
         }
         (self.interfaces, self.kept) = (interfaces, kept);
+        self.withhold(tables);
+    }
+
+    /// Takes own addresses out of use that the core has not found to be ours alone.
+    fn withhold(&mut self, tables: &Tables) {
+        let withheld = self.core.withheld().filter_map(|(iface, ip)| {
+            let IfaceKind::Routed(routed) = &tables.ifaces.get(iface as usize)?.kind else {
+                return None;
+            };
+            Some(((iface, ip), routed.vrf))
+        });
+        let old = std::mem::replace(&mut self.withheld, withheld.collect());
+        for (&(iface, ip), &vrf) in
+            old.iter().filter(|(own, vrf)| self.withheld.get(own) != Some(vrf))
+        {
+            tables.withheld.release(iface, vrf, ip);
+        }
+        for (&(iface, ip), &vrf) in &self.withheld {
+            if !tables.withheld.withhold(iface, vrf, ip) {
+                let iface = name(tables, iface);
+                let what = format!("{ip} on interface {iface} is used before it is checked");
+                self.incidents.push(Incident::Other(what));
+            }
+        }
     }
 
     /// Forgets the neighbours behind these interfaces: they are found anew, once the
@@ -278,6 +305,12 @@ impl Carrier for Resolving<'_> {
                 self.tables.neighbours.give_up(iface, ip);
                 self.resolver.look_for(iface, ip, self.tables);
                 return self.resolver.give_up(iface, ip, self.links, self.exchange);
+            }
+            News::Unique { iface, ip } => {
+                if let Some(vrf) = self.resolver.withheld.remove(&(iface, ip)) {
+                    self.tables.withheld.release(iface, vrf, ip);
+                }
+                return;
             }
             News::Duplicate { iface, ip } => {
                 format!("somebody else uses {ip} on interface {}", name(self.tables, iface))

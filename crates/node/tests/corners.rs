@@ -12,7 +12,7 @@ mod rig;
 
 use craft::{UDP, with};
 use ferrule_base::{Answer, Answers, DropReason, Duration, MacAddr};
-use net::{Net, ethernet, mac};
+use net::{Host, Net, ethernet, mac};
 use rig::{
     FAR4, FAR6, HOST, HOST4, HOST6, NODE4, PEER4, Rig, T4, at_lan, each, gateway, pair, protect,
     site,
@@ -330,6 +330,53 @@ fn groups_of_own_addresses_are_reported_when_they_come_and_when_somebody_asks() 
         assert_eq!(said, expected);
     }
     net.assert_conserved();
+}
+
+/// An echo request to the router's LAN at an address, and one that dies on its way there.
+fn ping_and_dying(to: &str) -> [Vec<u8>; 2] {
+    let ping = craft::icmp6(HOST6, to, &[128, 0, 0, 0, 0, 7, 0, 1]);
+    let dying = with(&craft::ip(UDP, HOST6, OUT6, &udp()), |p| p[7] = 1);
+    [at_lan(&ping), at_lan(&dying)]
+}
+
+#[test]
+fn own_ipv6_address_that_is_checked_or_that_another_has_is_neither_reached_nor_a_source() {
+    const OWN: &str = "2001:db8:1::1";
+    for is_claimed in [false, true] {
+        let mut net = Net::new();
+        let node = net.node(ROUTER);
+        let (mut lan, _out) = (net.host(node, "lan"), net.host(node, "out"));
+        net.members[node].control.tables().neighbours.set(0, HOST6.parse().unwrap(), HOST);
+        net.settle();
+        lan.received();
+        // Of ICMP that comes back: source and type. Addresses of the other port are checked, too.
+        let said = |net: &mut Net, lan: &mut Host| {
+            lan.received();
+            ping_and_dying(OWN).iter().for_each(|frame| lan.send(frame));
+            net.settle();
+            let heard = lan.received().into_iter();
+            heard.map(|f| (f[22..38].to_vec(), f[54])).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&mut net, &mut lan), []);
+        assert_eq!(net.drops(node).get(DropReason::AddressWithheld), 1);
+        if is_claimed {
+            let claim = [&[136, 0, 0, 0, 0x20, 0, 0, 0], &octets6(OWN)[..], &[2, 1], &HOST.0];
+            let claim = with(&craft::icmp6(OWN, "ff02::1", &claim.concat()), |p| p[7] = 255);
+            lan.send(&craft::frame(MacAddr([0x33, 0x33, 0, 0, 0, 1]), HOST, &claim));
+        }
+        net.wait(Duration::from_secs(3));
+        let told = net.members[node].control.take_failures();
+        let (own, other) = (octets6(OWN).to_vec(), octets6("2001:db8:2::1").to_vec());
+        if is_claimed {
+            assert_eq!(told, [format!("somebody else uses {OWN} on interface lan")]);
+            assert_eq!(said(&mut net, &mut lan), [(other, 3)]);
+            assert_eq!(net.drops(node).get(DropReason::AddressWithheld), 2);
+        } else {
+            assert!(told.is_empty(), "{told:?}");
+            assert_eq!(said(&mut net, &mut lan), [(own.clone(), 129), (own, 3)]);
+        }
+        net.assert_conserved();
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::config::Interface;
 use ferrule_base::MacAddr;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,14 @@ pub enum News {
         /// The neighbour.
         ip: IpAddr,
     },
-    /// Another host uses an address of this node.
+    /// Nobody claimed a new IPv6 address of ours: it is in use from now on.
+    Unique {
+        /// The interface.
+        iface: u16,
+        /// The address.
+        ip: Ipv6Addr,
+    },
+    /// Somebody else uses an address of ours.
     Duplicate {
         /// The interface.
         iface: u16,

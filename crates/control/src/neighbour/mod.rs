@@ -44,6 +44,7 @@ use ferrule_base::{Instant, MacAddr};
 use ferrule_wire::{EtherType, ethernet, vlan};
 use state::Table;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
 use timer::Timer;
 
 /// State of an own address.
@@ -178,8 +179,8 @@ impl Core for Discovery {
 }
 
 impl Discovery {
-    /// State of a neighbour.
-    pub fn state(&self, iface: u16, ip: std::net::IpAddr) -> Option<State> {
+    /// What is known of a neighbour.
+    pub fn state(&self, iface: u16, ip: IpAddr) -> Option<State> {
         self.table.state((iface, ip))
     }
 
@@ -191,6 +192,15 @@ impl Discovery {
     /// No neighbour is known or asked for.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Own IPv6 addresses that are not to be used, by interface: not yet
+    /// ([`News::Unique`] tells of the end), or another has them.
+    pub fn withheld(&self) -> impl Iterator<Item = (u16, Ipv6Addr)> + '_ {
+        self.own.iter().filter_map(|(&key, own)| match (key, own) {
+            ((iface, IpAddr::V6(ip)), Own::Tentative | Own::Duplicate) => Some((iface, ip)),
+            _ => None,
+        })
     }
 
     fn send(&mut self, iface: u16, frame: Vec<u8>) {

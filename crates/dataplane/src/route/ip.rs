@@ -12,7 +12,7 @@ use crate::route::options::{self, Hop};
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, Instant};
-use ferrule_pipeline::{BATCH, Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 use ferrule_wire::flow::path_hash;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, ndp};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -382,6 +382,10 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
         return Err(DropReason::NotRouted);
     }
     let decision = decide(tables, packet, |vrf| vrf.v6(dst))?;
+    let Meta { iface, vrf, .. } = *packet.meta();
+    if decision.route == Some(Route::Local) && tables.withheld.has(iface, vrf, dst) {
+        return Err(DropReason::AddressWithheld);
+    }
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
             Sealed::find_v6(tables, packet, route, next_header)?

@@ -15,7 +15,7 @@
 //!
 //! Dropped here: `malformed`, `bad-checksum`, `bad-source`, `no-route`,
 //! `route-discard`, `not-routed`, `ttl-expired`, `too-big`, `policy-discard`,
-//! `icmp-rate-limited`, `unknown-protocol`, `ip-option`. Fragments for this node go to
+//! `icmp-rate-limited`, `unknown-protocol`, `ip-option`, `address-withheld`. Fragments for this node go to
 //! [`fragment`](crate::fragment) first, and the policy is asked about the whole.
 
 pub(crate) mod address;
@@ -31,6 +31,7 @@ mod sources;
 mod speaker;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod withheld;
 
 pub use address::broadcasts;
 pub use config::{Adjacency, Labels, Route, TtlModel, Vrf};
@@ -40,3 +41,4 @@ pub(crate) use ip::{TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6};
 pub use local::Local;
 pub use neighbours::Neighbours;
 pub use sources::{SourceCheck, Sources};
+pub use withheld::Withheld;

@@ -9,9 +9,11 @@ use crate::graph::FLAG_OPENED;
 use crate::ipsec::{Action, Spd};
 use crate::route::Route;
 use crate::route::ip::routed;
-use crate::tables::{IfaceKind, RoutedIface, Tables};
+use crate::tables::Tables;
+use ferrule_base::VrfId;
 use ferrule_pipeline::{Meta, Packet};
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6};
+use std::iter;
 use std::net::IpAddr;
 
 /// Own addresses that a policy is asked about for one packet, at most.
@@ -57,11 +59,11 @@ fn candidates<'a>(
     let asked = dst.filter(|_| route == Some(Route::Local));
     let ahead = match route {
         Some(Route::Via(adjacency) | Route::Guarded(adjacency)) if was_sealed(tables, &meta) => {
-            tables.adjacencies.get(adjacency as usize).and_then(|a| routed(tables, a.iface))
+            tables.adjacencies.get(adjacency as usize).map(|a| a.iface)
         }
         _ => None,
     };
-    let ahead = ahead.into_iter().filter(move |iface| iface.vrf == meta.vrf).flat_map(addresses);
+    let ahead = ahead.into_iter().flat_map(move |iface| addresses(tables, iface, meta.vrf));
     let near = asked.into_iter().chain(ahead).filter(move |own| fits(*own, sender));
     near.chain(of_its_table(tables, meta, sender))
 }
@@ -76,12 +78,8 @@ pub(super) fn near(tables: &Tables, packet: &Packet, sender: IpAddr) -> Option<I
 /// of its table. (A packet that came by a label came by no interface of the table it is
 /// in.)
 fn of_its_table(tables: &Tables, meta: Meta, sender: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-    let all = tables.ifaces.iter().filter_map(|iface| match &iface.kind {
-        IfaceKind::Routed(routed) => Some(routed),
-        _ => None,
-    });
-    let all = routed(tables, meta.iface).into_iter().chain(all);
-    let all = all.filter(move |iface| iface.vrf == meta.vrf).flat_map(addresses);
+    let all = iter::once(meta.iface).chain(0..tables.ifaces.len() as u16);
+    let all = all.flat_map(move |iface| addresses(tables, iface, meta.vrf));
     all.filter(move |own| fits(*own, sender))
 }
 
@@ -91,9 +89,15 @@ fn was_sealed(tables: &Tables, meta: &Meta) -> bool {
     meta.flags & FLAG_OPENED != 0 || has_card()
 }
 
-fn addresses(iface: &RoutedIface) -> impl Iterator<Item = IpAddr> + '_ {
-    let v4 = iface.v4.iter().map(|&(own, _)| IpAddr::V4(own));
-    v4.chain(iface.v6.iter().map(|&(own, _)| IpAddr::V6(own)))
+/// Addresses in use of an interface of this table.
+fn addresses(tables: &Tables, iface: u16, vrf: VrfId) -> impl Iterator<Item = IpAddr> + '_ {
+    let routed = routed(tables, iface).filter(|routed| routed.vrf == vrf);
+    routed.into_iter().flat_map(move |routed| {
+        let v4 = routed.v4.iter().map(|&(own, _)| IpAddr::V4(own));
+        let v6 = routed.v6.iter().map(|&(own, _)| own);
+        let v6 = v6.filter(move |&own| !tables.withheld.has(iface, vrf, own));
+        v4.chain(v6.map(IpAddr::V6))
+    })
 }
 
 /// True for two addresses of one family, and of IPv6 of one scope.

@@ -77,6 +77,7 @@ impl Discovery {
     /// An address of ours is due for its next step.
     pub(in crate::neighbour) fn announce(&mut self, now: Instant, key: Key) {
         let Some(own) = self.own.get_mut(&key) else { return };
+        let is_new = *own == Own::Tentative;
         let left = match *own {
             // No other host claimed it.
             Own::Tentative => ANNOUNCES - 1,
@@ -86,6 +87,11 @@ impl Discovery {
         *own = if left == 0 { Own::Settled } else { Own::Announcing(left) };
         if left > 0 {
             self.table.wake(now + ANNOUNCE_INTERVAL, Timer::Announce(key));
+        }
+        if let (iface, IpAddr::V6(ip)) = key
+            && is_new
+        {
+            self.tell(News::Unique { iface, ip });
         }
         self.claim(key);
     }

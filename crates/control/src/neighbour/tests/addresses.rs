@@ -37,8 +37,10 @@ fn own_ipv6_address_is_checked_and_then_announced() {
     assert_eq!(rig.sent(), [joined, asked]);
     // Not ours yet: no answer.
     rig.hear(&nd("fe80::2", "fe80::1", 255, &solicitation("fe80::1", Some(ALICE)))).unwrap();
-    assert!(rig.sent().is_empty());
+    assert!(rig.sent().is_empty() && rig.events().is_empty());
+    assert!(rig.core.withheld().eq([(IFACE, "fe80::1".parse().unwrap())]));
     rig.pass(1_000);
+    assert_eq!((rig.events(), rig.core.withheld().count()), (vec![unique("fe80::1")], 0));
     let announced = format!("33:33:00:00:00:01: fe80::1 > ff02::1: neighbour fe80::1 link {OWN}");
     let joined = "fe80::1 > ff02::16: MLDv2 joins ff02::1:ff00:1".to_owned();
     assert_eq!(rig.sent(), [announced, joined]);
@@ -62,7 +64,8 @@ fn own_ipv6_address_that_another_has_is_not_used() {
         assert_eq!(rig.events(), [duplicate("fe80::1")]);
         assert_eq!(rig.sent(), [":: > ff02::16: MLDv2 leaves ff02::1:ff00:1"]);
         rig.pass(60_000);
-        assert!(rig.sent().is_empty());
+        assert!(rig.sent().is_empty() && rig.events().is_empty());
+        assert!(rig.core.withheld().eq([(IFACE, "fe80::1".parse().unwrap())]));
         rig.hear(&nd("fe80::2", "fe80::1", 255, &solicitation("fe80::1", Some(ALICE)))).unwrap();
         assert!(rig.sent().is_empty());
     }

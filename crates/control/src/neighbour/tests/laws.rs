@@ -91,6 +91,9 @@ proptest! {
                     Wish::Order(Order::Remove { iface, ip }) => {
                         prop_assert!(data_path.remove(&(iface, ip)).is_some());
                     }
+                    Wish::News(News::Unique { iface, ip }) => {
+                        prop_assert!(!rig.core.withheld().any(|own| own == (iface, ip)));
+                    }
                     Wish::News(News::Unreachable { .. } | News::Duplicate { .. }) => {}
                     Wish::News(News::Refused { .. }) => prop_assert!(false, "nothing is refused"),
                 }

@@ -52,7 +52,9 @@ impl Rig {
         rig.command(Command::Interface(interface()));
         rig.pass(10_000);
         rig.sent.clear();
-        assert_eq!(rig.events, []);
+        // In the order of addresses.
+        let v6 = interface().v6.into_iter().rev().map(|(own, _)| unique(&own.to_string()));
+        assert_eq!(rig.events(), v6.collect::<Vec<_>>());
         rig
     }
 
@@ -141,6 +143,10 @@ pub(super) fn remove(neighbour: &str) -> Wish {
 
 pub(super) fn unreachable(neighbour: &str) -> Wish {
     Wish::News(News::Unreachable { iface: IFACE, ip: ip(neighbour) })
+}
+
+pub(super) fn unique(own: &str) -> Wish {
+    Wish::News(News::Unique { iface: IFACE, ip: own.parse().unwrap() })
 }
 
 pub(super) fn duplicate(own: &str) -> Wish {
