@@ -86,7 +86,7 @@ reasons! {
     AddressWithheld = "address-withheld",
     /// ICMP errors and replies are rate limited.
     IcmpRateLimited = "icmp-rate-limited",
-    /// An ICMP error about a packet that was not sent: no SA has its SPI or number, or its tunnel may not carry it.
+    /// An ICMP error about a packet that was not sent (no SA has its SPI or number, or its tunnel may not carry it), or of an MTU below 1280 for IPv6.
     IcmpForged = "icmp-forged",
     /// A fragment, where whole datagrams are needed.
     FragmentNotSupported = "fragment-not-supported",

@@ -11,7 +11,8 @@
 //!
 //! Whoever can see the packets of an SA can also forge such an error; who cannot has
 //! to guess SPI and number. What is believed is bounded from below all the same
-//! ([`PATH4_MIN`], [`PATH6_MIN`]), and an SA may be told to believe nothing. Errors are
+//! ([`PATH4_MIN`]; less than [`PATH6_MIN`] is not believed), and an SA may be told to
+//! believe nothing. Errors are
 //! not rationed: one costs a sum over its octets and a search, makes nothing grow, and
 //! a ration would be spent by forgeries before the true one comes.
 //!
@@ -200,16 +201,18 @@ impl Quote {
         found.filter(|place| place.protocol == self.by)
     }
 
-    /// Path MTU to assume; nothing where the message contradicts itself, because the packet
-    /// that it calls too big would have fitted.
+    /// What the path carries, as far as it is believed; nothing where the message
+    /// contradicts itself (what it calls too big would have fitted), or the standard.
     pub fn path(&self) -> Option<usize> {
-        let v4 = self.source.is_ipv4();
+        if self.source.is_ipv6() {
+            // No IPv6 path is narrower (RFC 8201 section 4).
+            return (PATH6_MIN..self.len).contains(&self.mtu).then_some(self.mtu);
+        }
         let mtu = match self.mtu {
-            0 if v4 => PLATEAUS.into_iter().find(|&mtu| mtu < self.len).unwrap_or(PATH4_MIN),
+            0 => PLATEAUS.into_iter().find(|&mtu| mtu < self.len).unwrap_or(PATH4_MIN),
             mtu => mtu,
         };
-        let least = if v4 { PATH4_MIN } else { PATH6_MIN };
-        (mtu < self.len).then_some(mtu.max(least))
+        (mtu < self.len).then_some(mtu.max(PATH4_MIN))
     }
 }
 
