@@ -4,7 +4,9 @@
 //! of ours that is not older than [`LIFE`] (802.1X-2020 clause 9.4.3): recorded messages of
 //! others make no peer live, nor do they keep one alive or take its place.
 
-use super::config::{ANSWER, Cak, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX, Suite};
+use super::config::{
+    ANSWER, Cak, Confidentiality, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX, Suite,
+};
 use super::fault::Fault;
 use super::give_back;
 use super::keys::Keys;
@@ -18,6 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// MKA version that is spoken.
 const VERSION: u8 = 3;
+/// Own MACsec capability: all offsets.
+const CAPABILITY: u8 = 3;
 
 /// A live peer.
 #[derive(Clone, Debug)]
@@ -32,8 +36,8 @@ pub struct Peer {
     pub priority: u8,
     /// Key server flag.
     pub is_server: bool,
-    /// MACsec desired, and a capability for it.
-    pub can: bool,
+    /// What it can do of MACsec; nothing, if it does not want it.
+    pub capability: u8,
     /// Use of SAKs, as it last said.
     pub sak_use: SakUse,
     /// High halves of its packet numbers.
@@ -41,6 +45,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// True if it takes part in MACsec.
+    pub const fn can(&self) -> bool {
+        self.capability > 0
+    }
+
     /// Its use of a SAK.
     pub fn uses(&self, key: KeyId) -> Option<KeyUse> {
         self.sak_use.keys.into_iter().flatten().find(|used| used.key == key)
@@ -256,7 +265,7 @@ impl Actor {
                 expires: now + LIFE,
                 priority: repr.priority,
                 is_server: repr.key_server,
-                can: repr.desired && repr.capability > 0,
+                capability: if repr.desired { repr.capability } else { 0 },
                 sak_use: sak_use.unwrap_or_default(),
                 high: high_halves(repr),
             },
@@ -318,6 +327,12 @@ impl Actor {
         best.map(|(_, sci)| sci).filter(|_| !self.live.is_empty())
     }
 
+    /// Confidentiality of SAKs, as key server: no more of it than all can do who take part.
+    pub fn confidentiality(&self, own: &Config) -> Confidentiality {
+        let least = self.live.values().filter(|peer| peer.can()).map(|peer| peer.capability).min();
+        own.confidentiality().within(least.unwrap_or(CAPABILITY))
+    }
+
     /// The next message but its ICV, with the SSCI that its SAK has for this station, if it has
     /// one; nothing if a new identity would be needed and cannot be had.
     pub fn message(
@@ -355,7 +370,7 @@ impl Actor {
             key_server: own.priority < NEVER_SERVER
                 && self.server(own).is_none_or(|server| server == own.sci),
             desired: true,
-            capability: 3,
+            capability: CAPABILITY,
             sci: own.sci,
             actor: self.own,
             agility: AGILITY,

@@ -120,6 +120,15 @@ impl Confidentiality {
         }
     }
 
+    /// As much of it as a station of this MACsec capability can do (802.1X-2020 clause 11.11.3).
+    pub const fn within(self, capability: u8) -> Self {
+        match capability {
+            0 | 1 => Self::None,
+            2 if self.has_offset() => Self::All,
+            _ => self,
+        }
+    }
+
     /// Some octets of the data stay readable.
     pub const fn has_offset(self) -> bool {
         matches!(self, Self::Offset30 | Self::Offset50)
@@ -139,7 +148,7 @@ pub struct Config {
     pub priority: u8,
     /// Suite of SAKs, as key server.
     pub suite: Suite,
-    /// Confidentiality, as key server. (An XPN suite has no offset: in its place all is
+    /// Confidentiality, as key server, as far as all peers can do it. (An XPN suite has no offset: in its place all is
     /// confidential.)
     pub confidentiality: Confidentiality,
     /// A new SAK after this time, as key server.

@@ -444,14 +444,14 @@ impl Kay {
     /// True if all live peers receive with a SAK for which it was made.
     fn all_receive(&self, actor: usize, key: KeyId, made: &Made) -> bool {
         let live = self.actors[actor].live.iter();
-        let mut live = live.filter(|(mi, peer)| peer.can && made.members.contains(mi));
+        let mut live = live.filter(|(mi, peer)| peer.can() && made.members.contains(mi));
         live.all(|(_, peer)| peer.uses(key).is_some_and(|used| used.receives))
     }
 
     /// True if the key server is to make a SAK now (clause 9.8.2).
     fn wants_sak(&self, now: Instant, actor: usize) -> bool {
         let this = &self.actors[actor];
-        if !this.live.values().any(|peer| peer.can) || now < self.refused_until {
+        if !this.live.values().any(|peer| peer.can()) || now < self.refused_until {
             return false;
         }
         // Others that were heard may be live soon, and need one, too.
@@ -477,6 +477,7 @@ impl Kay {
         // anew.)
         !all_receive
             || self.rekey
+            || made.confidentiality != this.confidentiality(&self.config)
             || self.config.rekey.is_some_and(|after| now.since(sak.since) >= after)
             || pn.is_some_and(|pn| pn >= sak.suite.pn_pending())
             || !this.live.keys().all(|mi| made.members.contains(mi))
@@ -502,7 +503,7 @@ impl Kay {
         let others = actor.live.values().flat_map(|peer| peer.sak_use.keys.into_iter().flatten());
         let others = others.filter(|used| used.key.kn != 0).map(|used| used.an);
         let an = self.saks.free_an(others);
-        let confidentiality = self.config.confidentiality();
+        let confidentiality = actor.confidentiality(&self.config);
         let made = Some(Made { members, wrapped, confidentiality });
         let ckn = actor.ckn;
         self.rekey = false;

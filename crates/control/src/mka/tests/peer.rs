@@ -3,7 +3,7 @@
 
 use super::lan::{Lan, Weather, cak, sci};
 use crate::mka::config::{LIFE, RETIRE};
-use crate::mka::{Command, Config, Fault, Kay, Keys, Order, PortState};
+use crate::mka::{Command, Confidentiality, Config, Fault, Kay, Keys, Order, PortState, Suite};
 use crate::{Core, Refused, Token};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
 use ferrule_crypto::AesCmac;
@@ -24,6 +24,7 @@ struct Peer {
     mn: u32,
     priority: u8,
     server: bool,
+    capability: u8,
 }
 
 impl Peer {
@@ -31,7 +32,7 @@ impl Peer {
         let ckn = Ckn::new(&[1; 5]).unwrap();
         let keys = Keys::new(Secret::new(vec![1; 16]), &ckn).unwrap();
         let (sci, mi) = (sci(number), Mi([number; 12]));
-        Self { keys, ckn, sci, mi, mn: 0, priority, server: true }
+        Self { keys, ckn, sci, mi, mn: 0, priority, server: true, capability: 2 }
     }
 
     fn unwilling(number: u8, priority: u8) -> Self {
@@ -39,21 +40,29 @@ impl Peer {
     }
 
     fn message(&mut self, sets: Vec<Set>) -> Vec<u8> {
+        let repr = self.repr(sets);
+        self.frame(MacAddr(eapol::PAE_GROUP), &repr)
+    }
+
+    fn frame(&self, dst: MacAddr, repr: &Repr) -> Vec<u8> {
+        let src = self.sci.system();
+        self.keys.frame(ethernet::Repr { dst, src, ethertype: EtherType::EAPOL }, repr)
+    }
+
+    fn repr(&mut self, sets: Vec<Set>) -> Repr {
         self.mn += 1;
-        let repr = Repr {
+        Repr {
             version: 2,
             priority: self.priority,
             key_server: self.server,
             desired: true,
-            capability: 2,
+            capability: self.capability,
             sci: self.sci,
             actor: Member { mi: self.mi, mn: self.mn },
             agility: AGILITY,
             ckn: self.ckn,
             sets,
-        };
-        let (dst, src) = (MacAddr(eapol::PAE_GROUP), self.sci.system());
-        self.keys.frame(ethernet::Repr { dst, src, ethertype: EtherType::EAPOL }, &repr)
+        }
     }
 
     fn sak(&self, an: u8, kn: u32) -> Set {
@@ -141,6 +150,19 @@ impl Station {
             other => format!("{other:?}"),
         });
         words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Confidentiality of the SAK that it handed out last, as the SecY and as peers have it.
+    fn confidentiality(&self) -> Option<(Confidentiality, u8)> {
+        let ordered = self.orders.iter().rev().find_map(|(_, order)| match order {
+            Order::Install { confidentiality, .. } => Some(*confidentiality),
+            _ => None,
+        })?;
+        let said = self.said.as_ref()?.set(|set| match set {
+            Set::DistributedSak(sak) => Some(sak.offset),
+            _ => None,
+        })?;
+        Some((ordered, said))
     }
 
     /// Refuses the orders that wait, or some of them.
@@ -437,4 +459,64 @@ fn mka_participants_are_said_when_caks_or_live_peers_change_and_then_only() {
     assert_eq!(live(&mut station), Some(vec![vec![], vec![]]));
     station.kay.handle_command(station.now, Command::Leave(server.ckn));
     assert_eq!(live(&mut station), Some(vec![vec![]]));
+}
+
+/// A station that is key server.
+fn server(confidentiality: Confidentiality, suite: Suite) -> Station {
+    Station::new(Config { priority: 0, confidentiality, suite, ..Config::new(sci(1)) })
+}
+
+#[test]
+fn mka_a_key_server_asks_for_no_more_confidentiality_than_all_can() {
+    use Confidentiality::{All, None as Clear, Offset30, Offset50};
+    for (wanted, capability, is) in [
+        (Offset30, 3, Offset30),
+        (Offset50, 2, All),
+        (Offset50, 1, Clear),
+        (All, 2, All),
+        (All, 1, Clear),
+        (Clear, 3, Clear),
+    ] {
+        let mut station = server(wanted, Suite::GcmAes128);
+        let mut peer = Peer { capability, ..Peer::unwilling(2, 50) };
+        station.hear(&mut peer, []);
+        assert_eq!(station.confidentiality(), Some((is, is.code())), "{wanted:?} {capability}");
+    }
+    let mut station = server(All, Suite::GcmAesXpn128);
+    station.hear(&mut Peer { capability: 1, ..Peer::unwilling(2, 50) }, []);
+    assert_eq!(station.confidentiality(), Some((Clear, 0)));
+    // One who can do nothing at all has no part in it, and alone gets no SAK.
+    let mut station = server(All, Suite::GcmAes128);
+    let mut none = Peer { capability: 0, ..Peer::unwilling(3, 60) };
+    station.hear(&mut none, []);
+    station.wait(LIFE - SECOND);
+    assert_eq!(station.take(), "");
+    station.hear(&mut Peer::unwilling(2, 50), []);
+    assert_eq!(station.confidentiality(), Some((All, 1)));
+}
+
+#[test]
+fn mka_confidentiality_follows_peers_that_come_and_go() {
+    let mut station = server(Confidentiality::Offset30, Suite::GcmAes128);
+    let mut able = Peer { capability: 3, ..Peer::unwilling(2, 50) };
+    let mut less = Peer { capability: 1, ..Peer::unwilling(3, 60) };
+    let mut codes = Vec::new();
+    for turn in 0..24 {
+        let used = |station: &Station| {
+            let (key, an) = (turn > 0).then(|| station.made())?;
+            Some(uses(key, an, true))
+        };
+        let own = used(&station);
+        station.hear(&mut able, own);
+        if (6..12).contains(&turn) {
+            let own = used(&station);
+            station.hear(&mut less, own);
+        }
+        codes.extend(station.orders.drain(..).filter_map(|(_, order)| match order {
+            Order::Install { confidentiality, .. } => Some(confidentiality.code()),
+            _ => None,
+        }));
+        station.wait(2 * SECOND);
+    }
+    assert_eq!(codes, [2, 0, 2]);
 }
