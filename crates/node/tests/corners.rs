@@ -332,6 +332,21 @@ fn groups_of_own_addresses_are_reported_when_they_come_and_when_somebody_asks() 
     net.assert_conserved();
 }
 
+#[test]
+fn esp_of_a_new_sa_begins_with_number_1() {
+    each(site(""), |rig| {
+        let packet = at_lan(&craft::ip(UDP, HOST4, FAR4, &udp()));
+        let numbers = [(); 3].map(|()| {
+            rig.send("lan", std::slice::from_ref(&packet));
+            let heard = rig.heard();
+            let [("wan", sealed)] = &heard[..] else { panic!("{heard:02x?}") };
+            assert_eq!((sealed[14], sealed[23]), (0x45, craft::ESP));
+            sealed[38..42].to_vec()
+        });
+        assert_eq!(numbers, [1, 2, 3].map(|number: u32| number.to_be_bytes()));
+    });
+}
+
 /// An echo request to the router's LAN at an address, and one that dies on its way there.
 fn ping_and_dying(to: &str) -> [Vec<u8>; 2] {
     let ping = craft::icmp6(HOST6, to, &[128, 0, 0, 0, 0, 7, 0, 1]);

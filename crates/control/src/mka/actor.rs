@@ -379,3 +379,25 @@ impl Actor {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_base::{Rng, Secret};
+
+    #[test]
+    fn mka_a_new_identifier_comes_before_message_numbers_end() {
+        let (now, config) = (Instant::from_secs(1), Config::new(Sci(1)));
+        let ckn = Ckn::new(&[1]).unwrap();
+        let cak = Cak::new(ckn, Secret::new(vec![1; 16])).unwrap();
+        let mut entropy = Rng::new(1);
+        let mut actor = Actor::new(now, cak, &mut entropy).unwrap();
+        let first = actor.mi();
+        actor.own.mn = u32::MAX - 1;
+        let mut said = || actor.message(now, &config, (None, Vec::new()), &mut entropy).unwrap();
+        assert_eq!(said().actor, Member { mi: first, mn: u32::MAX });
+        let anew = said().actor;
+        assert!(anew.mi != first && anew.mn == 1, "{anew:?}");
+        assert_eq!(said().actor, Member { mi: anew.mi, mn: 2 });
+    }
+}

@@ -520,3 +520,64 @@ fn mka_confidentiality_follows_peers_that_come_and_go() {
     }
     assert_eq!(codes, [2, 0, 2]);
 }
+
+#[test]
+fn mka_of_one_priority_the_lowest_sci_serves() {
+    for (own, serves) in [(1, 1), (3, 2)] {
+        let mut station = Station::new(Config { priority: 50, ..Config::new(sci(own)) });
+        station.hear(&mut Peer::new(2, 50), []);
+        assert_eq!(station.kay.view().server, Some(sci(serves)));
+    }
+}
+
+#[test]
+fn mka_saks_for_one_who_never_receives_are_a_life_time_apart() {
+    let mut station = server(Confidentiality::All, Suite::GcmAes128);
+    let mut peer = Peer::unwilling(2, 50);
+    let mut times = Vec::new();
+    for _ in 0..30 {
+        station.hear(&mut peer, []);
+        for time in [Duration::ZERO, SECOND] {
+            station.wait(time);
+            let installs = station.take().matches("install").count();
+            times.extend(std::iter::repeat_n(station.now, installs));
+        }
+    }
+    assert!(times.len() >= 4, "each life time there is another: {times:?}");
+    assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= LIFE), "{times:?}");
+}
+
+#[test]
+fn mka_a_right_message_to_another_address_or_of_another_algorithm_is_not_taken() {
+    let mut station = Station::new(Config::new(sci(1)));
+    let mut peer = Peer::new(2, 50);
+    let live = vec![Set::Live { ssci: 0, peers: vec![station.own] }];
+    for at in [0, 5] {
+        let mut dst = MacAddr(eapol::PAE_GROUP);
+        dst.0[at] ^= 2;
+        let repr = peer.repr(live.clone());
+        let frame = peer.frame(dst, &repr);
+        let heard = station.kay.handle_message(station.now, (), &frame);
+        assert_eq!(heard, Err(Fault::Destination));
+    }
+    let repr = Repr { agility: AGILITY + 1, ..peer.repr(live.clone()) };
+    let frame = peer.frame(MacAddr(eapol::PAE_GROUP), &repr);
+    assert_eq!(station.kay.handle_message(station.now, (), &frame), Err(Fault::Agility));
+    assert!(station.kay.view().peers.is_empty());
+    station.hear(&mut peer, []);
+    assert_eq!(station.kay.view().peers.len(), 1);
+}
+
+#[test]
+fn mka_eapol_of_a_later_version_is_read() {
+    let mut station = Station::new(Config::new(sci(1)));
+    let mut peer = Peer::new(2, 50);
+    let mut frame = peer.message(vec![Set::Live { ssci: 0, peers: vec![station.own] }]);
+    assert_eq!(frame[14], eapol::Repr::VERSION);
+    frame[14] += 1;
+    let covered = frame.len() - 16;
+    let icv = peer.keys.icv(&frame[..covered]);
+    frame[covered..].copy_from_slice(&icv);
+    assert_eq!(station.kay.handle_message(station.now, (), &frame), Ok(()));
+    assert_eq!(station.kay.view().peers.len(), 1);
+}

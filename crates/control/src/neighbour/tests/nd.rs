@@ -1,6 +1,7 @@
 //! Neighbour discovery as scenes between the node and its neighbours.
 
 use super::rig::*;
+use crate::Core;
 use crate::neighbour::{Fault, State};
 use ferrule_base::MacAddr;
 use ferrule_wire::ndp;
@@ -157,4 +158,39 @@ fn nd_override_flag_decides_whether_a_neighbour_moved() {
     rig.hear(&nd(ALICE6, "ff02::1", 255, &moved)).unwrap();
     assert_eq!(rig.events(), [set(ALICE6, standby)]);
     assert_eq!(rig.core.state(IFACE, ip(ALICE6)), Some(State::Stale(standby)));
+}
+
+/// Router, solicited, override: of the only advertisement that was made.
+fn flags(rig: &mut Rig) -> [bool; 3] {
+    let frames: Vec<_> = std::iter::from_fn(|| rig.core.poll_transmit()).collect();
+    let [(_, frame)] = &frames[..] else { panic!("{frames:02x?}") };
+    match ndp::Repr::parse(&frame[54..]).unwrap().0 {
+        ndp::Repr::NeighbourAdvertisement { router, solicited, override_cache, .. } => {
+            [router, solicited, override_cache]
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn nd_answers_say_router_and_override_and_solicited_to_who_asked_alone() {
+    for (src, is_to_one) in [(ALICE6, true), ("::", false)] {
+        let mut rig = Rig::new();
+        let source_link = Some(ALICE).filter(|_| is_to_one);
+        let question = nd(src, GROUP, 255, &solicitation("2001:db8::1", source_link));
+        rig.core.handle_message(rig.now, IFACE, &question).unwrap();
+        assert_eq!(flags(&mut rig), [true, is_to_one, true]);
+    }
+}
+
+#[test]
+fn nd_advertisement_without_a_link_address_answers_no_open_question() {
+    let mut rig = Rig::new();
+    rig.resolve(ALICE6);
+    let empty = advertisement(ALICE6, [true, true], None);
+    rig.hear(&nd(ALICE6, "2001:db8::1", 255, &empty)).unwrap();
+    assert_eq!(rig.core.state(IFACE, ip(ALICE6)), Some(State::Incomplete(1)));
+    assert!(rig.events().is_empty());
+    rig.pass(3_000);
+    assert_eq!((rig.sent().len(), rig.events()), (3, vec![unreachable(ALICE6)]));
 }
