@@ -14,7 +14,8 @@ const HEAD: usize = 96;
 
 const FIRST: u8 = DropReason::MacsecUntagged as u8;
 const LAST: u8 = DropReason::AhSequenceExhausted as u8;
-const COUNT: usize = (LAST - FIRST) as usize + 1;
+/// Those from the first to the last, and fragments that come to IPsec.
+const COUNT: usize = (LAST - FIRST) as usize + 2;
 const _: () = assert!(COUNT <= 64, "a bit for each reason");
 
 /// A packet that was refused.
@@ -80,15 +81,26 @@ fn head(packet: &Packet, at: usize) -> ([u8; HEAD], usize) {
 
 impl Audit {
     /// True if packets that are dropped for this reason are to be audited.
-    pub fn wants(reason: DropReason) -> bool {
-        (FIRST..=LAST).contains(&(reason as u8)) && reason != DropReason::EspDummy
+    pub const fn wants(reason: DropReason) -> bool {
+        Self::bit(reason) != 0
+    }
+
+    /// Of a reason that is audited; zero for any other.
+    #[inline]
+    const fn bit(reason: DropReason) -> u64 {
+        match reason {
+            DropReason::EspDummy => 0,
+            DropReason::FragmentNotSupported => 1 << (COUNT - 1),
+            _ if FIRST <= reason as u8 && reason as u8 <= LAST => 1 << (reason as u8 - FIRST),
+            _ => 0,
+        }
     }
 
     /// Looks at a packet that is dropped.
     #[inline]
     pub fn note(&mut self, time: Instant, reason: DropReason, packet: &Packet) {
-        let bit = 1_u64.checked_shl(u32::from((reason as u8).wrapping_sub(FIRST))).unwrap_or(0);
-        if bit & !self.seen != 0 && Self::wants(reason) {
+        let bit = Self::bit(reason);
+        if bit & !self.seen != 0 {
             self.seen |= bit;
             self.keep(time, reason, packet);
         }
@@ -137,7 +149,8 @@ mod tests {
         let mut packet = cache.packet().expect("a chunk");
         packet.append(300).expect("room").fill(7);
         let mut audit = Audit::default();
-        let reasons = [DropReason::EspBadIcv, DropReason::EspReplay, DropReason::EspDummy];
+        use DropReason::{EspBadIcv, EspDummy, EspReplay, FragmentNotSupported};
+        let reasons = [EspBadIcv, EspReplay, FragmentNotSupported, EspDummy];
         for second in 0..100 {
             for reason in reasons.into_iter().chain([DropReason::NoRoute, DropReason::CardDown]) {
                 audit.note(Instant::from_secs(second), reason, &packet);
@@ -147,10 +160,9 @@ mod tests {
             let mut taken = Vec::new();
             audit.take(&mut taken);
             let found: Vec<_> = taken.iter().map(|s| s.reason).collect();
-            assert_eq!(found, reasons[..2]);
+            assert_eq!(found, reasons[..3]);
             assert!(taken.iter().all(|s| s.len == HEAD && s.head == [7; HEAD]));
-            audit.note(Instant::ZERO, DropReason::EspBadIcv, &packet);
-            audit.note(Instant::ZERO, DropReason::EspReplay, &packet);
+            reasons[..3].iter().for_each(|&reason| audit.note(Instant::ZERO, reason, &packet));
         }
     }
 }
