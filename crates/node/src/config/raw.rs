@@ -453,7 +453,8 @@ pub(super) struct Macsec {
     /// End-station bit in place of the SCI.
     #[schemars(extend("default" = false))]
     pub end_station: Option<bool>,
-    /// Frames are encrypted; else integrity only.
+    /// Frames are encrypted; else integrity only. Of this and `offset` a key server of MKA
+    /// asks for no more than all peers can do.
     #[schemars(extend("default" = true))]
     pub encrypt: Option<bool>,
     /// Octets at the front of the data that stay readable (confidentiality offset); 0 with XPN.
