@@ -297,7 +297,7 @@ fn sas(report: &Report) -> String {
     if rows.is_empty() { "none\n".into() } else { draw(&head, &rows) + &lives(report) }
 }
 
-/// What SAs whose lives have bounds used of them.
+/// Lifetimes of SAs, with the part that is used.
 fn lives(report: &Report) -> String {
     let head =
         ["TUNNEL", "WAY", "SPI", "LIFE", "OF", "USED#", "LEFT#", "SOFT BOUND#", "HARD BOUND#"];

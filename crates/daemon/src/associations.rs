@@ -73,7 +73,7 @@ pub struct LifetimeView {
     pub seconds: Option<BoundView>,
 }
 
-/// What an SA used of one kind, and where that ends.
+/// Use of a lifetime in one quantity, and its bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct BoundView {
@@ -111,7 +111,7 @@ impl LifetimeView {
         Self { state: state.into(), packets, octets, seconds }
     }
 
-    /// What has bounds, each with its name.
+    /// Quantities that are bounded, by name.
     pub fn bounds(&self) -> impl Iterator<Item = (&'static str, &BoundView)> {
         let all =
             [("packets", &self.packets), ("octets", &self.octets), ("seconds", &self.seconds)];

@@ -14,7 +14,7 @@ const HEAD: usize = 96;
 
 const FIRST: u8 = DropReason::MacsecUntagged as u8;
 const LAST: u8 = DropReason::AhSequenceExhausted as u8;
-/// Those from the first to the last, and fragments that come to IPsec.
+/// Reasons from the first to the last, and fragments that come to IPsec.
 const COUNT: usize = (LAST - FIRST) as usize + 2;
 const _: () = assert!(COUNT <= 64, "a bit for each reason");
 

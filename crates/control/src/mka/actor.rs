@@ -36,7 +36,7 @@ pub struct Peer {
     pub priority: u8,
     /// Key server flag.
     pub is_server: bool,
-    /// What it can do of MACsec; nothing, if it does not want it.
+    /// MACsec capability (IEEE 802.1X clause 11.11): 0 without desire for MACsec.
     pub capability: u8,
     /// Use of SAKs, as it last said.
     pub sak_use: SakUse,

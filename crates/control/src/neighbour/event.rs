@@ -74,7 +74,7 @@ pub enum News {
         /// The neighbour.
         ip: IpAddr,
     },
-    /// Nobody claimed a new IPv6 address of ours: it is in use from now on.
+    /// A new IPv6 address of ours that no other station claimed: it is in use from now on.
     Unique {
         /// The interface.
         iface: u16,

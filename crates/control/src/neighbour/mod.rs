@@ -179,7 +179,7 @@ impl Core for Discovery {
 }
 
 impl Discovery {
-    /// What is known of a neighbour.
+    /// State of a neighbour, if it is known.
     pub fn state(&self, iface: u16, ip: IpAddr) -> Option<State> {
         self.table.state((iface, ip))
     }

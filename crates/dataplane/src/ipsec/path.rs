@@ -201,7 +201,7 @@ impl Quote {
         found.filter(|place| place.protocol == self.by)
     }
 
-    /// What the path carries, as far as it is believed; nothing where the message
+    /// Path MTU that is reported, as far as it is believed; nothing where the message
     /// contradicts itself (what it calls too big would have fitted), or the standard.
     pub fn path(&self) -> Option<usize> {
         if self.source.is_ipv6() {

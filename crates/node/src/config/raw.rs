@@ -496,7 +496,7 @@ pub(super) struct Macsec {
 }
 
 impl Macsec {
-    /// Whether the SecTAG has the SCI, which the end-station bit can stand for.
+    /// True if the SecTAG carries the SCI; with the end-station bit it need not.
     pub fn sends_sci(&self) -> bool {
         self.send_sci.unwrap_or(!self.end_station.unwrap_or(false))
     }

@@ -20,7 +20,7 @@ pub(in crate::config) struct AccessList {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(in crate::config) struct AccessListEntry {
-    /// What becomes of the packet.
+    /// Action on the packet.
     #[schemars(extend("enum" = ["permit", "deny"]))]
     pub action: Text,
     /// Name of the entry in `ferrule show acl`.
