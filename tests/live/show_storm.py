@@ -19,9 +19,10 @@ need("ip")
 TUNNELS = 10_000
 CLIENTS = 8
 SECONDS = 8
-# Seconds that answers to ARP may take on average. Reports made between two turns of the
-# control part held up each one behind them for 0.1 s and more.
-MEAN_MAX = 0.04
+# An answer to ARP that takes longer is slow, and of all answers so many may be: the machine is
+# busy. Reports made between two turns of the control part held up one in six for half a second.
+SLOW = 0.25
+SLOW_MAX = 0.03
 
 HEAD = """[node]
 name = "storm"
@@ -118,7 +119,8 @@ def main(folder):
         mean = sum(beside) / len(beside)
         print(f"{len(counts)} reports; answers to ARP: {sum(alone) / len(alone) * 1e3:.1f} ms "
               f"alone, {mean * 1e3:.1f} ms beside them, {max(beside) * 1e3:.0f} ms at most")
-        assert mean < MEAN_MAX, beside
+        slow = [took for took in beside if took > SLOW]
+        assert len(slow) <= SLOW_MAX * len(beside), slow
         node.send_signal(signal.SIGTERM)
         assert node.wait(30) == 0
         node = None
