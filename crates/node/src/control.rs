@@ -354,7 +354,7 @@ impl Control {
             }
             heard += self.take_punted(now, worker);
         }
-        done += self.hear_cards(now);
+        done += heard + self.hear_cards(now);
         let news = self.sas.turn_lives(now);
         self.incidents.extend(news);
         done += self.send_orders() + self.step(now) + self.turn_sas();

@@ -132,10 +132,10 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
         "port-reopened",
     ];
     assert_eq!(names, want);
-    assert_eq!((&all[6]["tunnel"], &all[6]["spi"]), (&"t".into(), &"0x00001001".into()));
-    assert_eq!((&all[7]["port"], &all[7]["an"]), (&"wan".into(), &1.into()));
-    assert_eq!((&all[7]["cause"], &all[8]["cause"]), (&"numbers".into(), &"octets".into()));
-    assert_eq!((&all[9]["cause"], &all[9]["peer"]), (&"time".into(), &"192.0.2.2".into()));
+    assert_eq!((&all[7]["tunnel"], &all[7]["spi"]), (&"t".into(), &"0x00001001".into()));
+    assert_eq!((&all[8]["port"], &all[8]["an"]), (&"wan".into(), &1.into()));
+    assert_eq!((&all[8]["cause"], &all[9]["cause"]), (&"numbers".into(), &"octets".into()));
+    assert_eq!((&all[10]["cause"], &all[10]["peer"]), (&"time".into(), &"192.0.2.2".into()));
     let documented = include_str!("../../../../docs/events.md");
     for event in &all {
         let row = documented.lines().find(|line| {

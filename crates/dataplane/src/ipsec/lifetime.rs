@@ -8,7 +8,7 @@
 //!   meter of the SA in one worker: counts down with each packet; at 0 it asks for another
 //! ```
 //!
-//! A packet costs a comparison and two additions beside its SA's counters. Several workers that
+//! A packet costs two comparisons and two additions beside its SA's counters. Several workers that
 //! have one SA take grants from one account, so its life is not longer than with one: what
 //! another has taken and not used is at most [`GRANT_MAX`] packets, and an eighth of what was
 //! left. No packet is beyond a bound of packets; one of octets is passed by less than the last

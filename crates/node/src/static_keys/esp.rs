@@ -495,7 +495,9 @@ impl<'a> Planner<'a> {
         };
         let new = self.new;
         let config = || Box::new(inbound(new, number, sa, record));
-        if let Some(&held) = self.sas.inbound.get(&spec) {
+        let held = self.sas.inbound.get(&spec);
+        let held = held.filter(|held| !self.sas.refused.contains(&Sa::Inbound(held.index)));
+        if let Some(&held) = held {
             let before = self.old.tunnel(held.tunnel).inbound().find(|was| was.spi == sa.spi);
             if before.is_none_or(|was| was.lifetimes != sa.lifetimes) {
                 let (name, by) = (lives::name_in(&config()), self.life(tunnel, sa, &id));

@@ -6,6 +6,7 @@ mod net;
 
 mod counters;
 mod lives;
+mod refused;
 mod several;
 mod steps;
 mod windows;
