@@ -47,7 +47,7 @@ fn claims(page: &mut String, report: &Report) {
     let mut verdicts: Vec<Verdict> = report.claims().map(|claim| claim.verdict()).collect();
     verdicts.sort_by_key(|verdict| std::cmp::Reverse(*verdict));
     verdicts.dedup();
-    let tally = verdicts.iter().map(|&verdict| format!("{} {}", count(verdict), verdict.name()));
+    let tally = verdicts.iter().map(|&verdict| format!("{} {}", verdict.name(), count(verdict)));
     let _ = writeln!(
         page,
         "<div class=\"verdicts\"><h2>Claims: {}</h2>\n<ul>",

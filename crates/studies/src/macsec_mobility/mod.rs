@@ -82,16 +82,16 @@ fn answer(study: &Study, model: &Model) -> String {
     let printed = macsec - plain;
     let full = gateway::full_mbps(&model.gateway());
     format!(
-        "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line; the study's IPsec \
-         gateways add {} bytes and {:.0} µs and are full at {:.0} %, as they were fitted. Of the \
-         {printed:.2} µs that MACsec adds by the print the model has {:+.0} %; handoff waits.",
+        "MACsec adds {} bytes and {extra:.1} µs ({printed:.2} µs printed, {:+.0} %) and carries \
+         {:.0} % of the line; the study's IPsec gateways add {} bytes and {:.0} µs and are full at \
+         {:.0} %, as they were fitted; handoff waits.",
         study.overhead.macsec_overhead,
+        100.0 * (extra / printed - 1.0),
         100.0 * 930.0 / study.setup.link_rate_mbps,
         study.overhead.ipsec_overhead,
         model.loads_of(System::Ipsec).first().map_or(f64::NAN, |p| p.mean_us)
             - model.loads_of(System::Plain).first().map_or(f64::NAN, |p| p.mean_us),
         100.0 * full / study.setup.link_rate_mbps,
-        100.0 * (extra / printed - 1.0),
     )
 }
 
