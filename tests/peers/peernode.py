@@ -238,10 +238,11 @@ class Node:
 
     def lost(self):
         """Packets by reason, without what hosts say to their neighbours and what
-        comes before these are known."""
+        comes before these are known, or before an IPv6 address of the node's is its own
+        (RFC 4862 section 5.4: one second after its start)."""
         chatter = ("router-message", "bad-source", "not-routed", "not-for-us",
                    "unknown-protocol", "neighbour-queue-full", "no-neighbour",
-                   "policy-discard")
+                   "policy-discard", "address-withheld")
         return {r: n for r, n in self.drops().items() if r not in chatter}
 
     def apply(self, text):
