@@ -82,11 +82,10 @@ fn answer(study: &Study, model: &Model) -> String {
     let printed = macsec - plain;
     let full = gateway::full_mbps(&model.gateway());
     format!(
-        "MACsec adds {} bytes and {extra:.1} µs ({printed:.2} µs printed, {:+.0} %) and carries \
-         {:.0} % of the line; the study's IPsec gateways add {} bytes and {:.0} µs and are full at \
-         {:.0} %, as they were fitted; handoff waits.",
+        "MACsec adds {} bytes and {extra:.1} µs ({printed:.2} printed) and carries {:.0} % of the \
+         line; the study's IPsec gateways add {} bytes and {:.0} µs and are full at {:.0} % \
+         (fitted); handoff waits.",
         study.overhead.macsec_overhead,
-        100.0 * (extra / printed - 1.0),
         100.0 * 930.0 / study.setup.link_rate_mbps,
         study.overhead.ipsec_overhead,
         model.loads_of(System::Ipsec).first().map_or(f64::NAN, |p| p.mean_us)
