@@ -33,12 +33,6 @@ struct Readers {
     dashboard: bool,
 }
 
-impl Readers {
-    const fn is_empty(&self) -> bool {
-        self.clients.is_empty() && !self.metrics && !self.dashboard
-    }
-}
-
 /// Facts of which a report is made.
 pub(crate) struct Facts {
     pub control: ControlView,
@@ -86,14 +80,25 @@ impl Reporting {
         self.next.dashboard = true;
     }
 
-    /// True if the next report can begin: somebody waits for it, and none is being made.
-    pub const fn can_begin(&self) -> bool {
-        !self.next.is_empty() && self.current.is_none()
+    /// A client is gone.
+    pub fn forget(&mut self, client: u64) {
+        self.next.clients.retain(|&waiting| waiting != client);
     }
 
-    /// Makes the next report of these facts.
-    pub fn begin(&mut self, facts: Facts, board: &Arc<Board>) {
-        let readers = std::mem::take(&mut self.next);
+    /// True if the next report can begin: it has a reader, and none is being made. Without room
+    /// for replies clients wait, but not scrapers and pages.
+    pub const fn can_begin(&self, has_room: bool) -> bool {
+        let Readers { clients, metrics, dashboard } = &self.next;
+        let is_wanted = *metrics || *dashboard || (has_room && !clients.is_empty());
+        is_wanted && self.current.is_none()
+    }
+
+    /// Makes the next report of these facts, for clients if there is room.
+    pub fn begin(&mut self, facts: Facts, has_room: bool, board: &Arc<Board>) {
+        let mut readers = std::mem::take(&mut self.next);
+        if !has_room {
+            self.next.clients = std::mem::take(&mut readers.clients);
+        }
         self.current = Some(readers.clients.clone());
         if self.thread.is_none() {
             self.thread = start(board.clone()).ok();

@@ -251,9 +251,10 @@ impl Daemon {
         if self.dashboard.as_mut().is_some_and(|dashboard| dashboard.hear(refused)) {
             self.reporting.ask_for_dashboard();
         }
-        if self.reporting.can_begin() && self.server.has_room() {
+        let has_room = self.server.has_room();
+        if self.reporting.can_begin(has_room) {
             let facts = self.facts();
-            self.reporting.begin(facts, &self.board);
+            self.reporting.begin(facts, has_room, &self.board);
         }
     }
 
@@ -273,6 +274,7 @@ impl Daemon {
         let (client, request) = match action {
             Action::Asked(client, request) => (client, request),
             Action::Gone(client) => {
+                self.reporting.forget(client);
                 tap.take_if(|t| t.client == client);
                 return false;
             }

@@ -13,6 +13,7 @@
 //! | `siblings.rs` | folders of a crate: protocols apart, no circles |
 //! | `drawing.rs` | the picture of the crates in ARCHITECTURE.md is today's |
 //! | `manifest.rs` | none: crates and their dependencies, as Cargo has them |
+//! | `pages.rs` | none: the pages of the tree |
 //! | `drops.rs` | every drop reason is used |
 //! | `specs.rs` | requirements of standards point to code and tests that are there |
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod drawing;
 pub mod drops;
 pub mod layers;
 pub mod manifest;
+pub mod pages;
 pub mod shape;
 pub mod siblings;
 pub mod source;

@@ -3,23 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use xtask::pages::below;
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Markdown files of a folder and of those below it.
-fn pages(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(pages(&path));
-        } else if path.extension().is_some_and(|e| e == "md") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// The text without its code, in which brackets are no links.
@@ -77,7 +64,7 @@ fn broken(page: &Path) -> Vec<String> {
 
 #[test]
 fn links_between_pages_lead_somewhere() {
-    let mut all = pages(&top().join("docs"));
+    let mut all = below(&top().join("docs")).expect("a folder");
     let beside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
     all.extend(beside.map(|name| top().join(name)));
     let count: usize =
@@ -92,7 +79,7 @@ fn the_book_has_every_page_once() {
     let folder = top().join("docs");
     let summary = fs::read_to_string(folder.join("SUMMARY.md")).expect("the book's order");
     let listed = targets(&summary);
-    for page in pages(&folder) {
+    for page in below(&folder).expect("a folder") {
         let name = page.strip_prefix(&folder).expect("below it").display().to_string();
         let times = listed.iter().filter(|target| **target == name).count();
         assert_eq!(times, usize::from(name != "SUMMARY.md"), "{name}");

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use xtask::pages::below;
 
 /// Folders in which a path of a page begins.
 const ROOMS: &[&str] = &[
@@ -29,20 +30,6 @@ const KINDS: &[&str] =
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Pages below a folder.
-fn pages(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(pages(&path));
-        } else if path.extension().is_some_and(|e| e == "md") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// Paths in the code of a page's prose; a pattern or a placeholder is none.
@@ -82,7 +69,7 @@ fn broken(top: &Path, path: &str) -> Option<String> {
 #[test]
 fn paths_that_pages_name_are_there() {
     let top = top();
-    let mut all = pages(&top.join("docs"));
+    let mut all = below(&top.join("docs")).expect("a folder");
     let beside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
     all.extend(beside.map(|name| top.join(name)));
     let (mut wrong, mut count) = (Vec::new(), 0);

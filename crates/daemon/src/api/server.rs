@@ -25,8 +25,9 @@ const READ: usize = 64 << 10;
 const WAITING_MAX: i32 = 128;
 /// Characters of the reason why something is no request.
 const WHY_MAX: usize = 200;
-/// A client that takes nothing of a shared reply for so long goes, if another reply has no room.
-const STALL: Duration = Duration::from_secs(2);
+/// Time to take a shared reply whole, if the next one has no room without it. Progress does not
+/// count: a client that takes an octet now and then would hold up all others.
+const TAKE_WAIT: Duration = Duration::from_secs(5);
 /// Times that a client is read from in one turn.
 const READS_MAX: usize = 16;
 
@@ -42,8 +43,8 @@ struct Client {
     sent: usize,
     /// A reply that other clients get, too, behind the output; and how many octets of it left.
     shared: Option<(Arc<[u8]>, usize)>,
-    /// When the client last took some of it.
-    taken: Instant,
+    /// When it was given.
+    given: Instant,
     /// When it came or last asked for something, and whether it ever did.
     since: Instant,
     asked: bool,
@@ -226,18 +227,18 @@ impl Server {
         };
         self.largest = self.largest.max(line.len());
         client.waits = false;
-        (client.shared, client.taken) = (Some((line, 0)), Instant::now());
+        (client.shared, client.given) = (Some((line, 0)), Instant::now());
         true
     }
 
-    /// True if there is memory for another shared reply beside those on their way: they have left
-    /// but for one. Otherwise clients that take nothing go.
+    /// True if there is memory for another shared reply beside those on their way: all but one of
+    /// these have left. Otherwise clients that had [`TAKE_WAIT`] go.
     pub fn has_room(&mut self) -> bool {
         if self.unread() <= UNREAD_MAX + self.largest {
             return true;
         }
-        let stalled = |c: &&mut Client| c.shared.is_some() && c.taken.elapsed() > STALL;
-        self.clients.iter_mut().filter(stalled).for_each(Client::close);
+        let late = |c: &&mut Client| c.shared.is_some() && c.given.elapsed() > TAKE_WAIT;
+        self.clients.iter_mut().filter(late).for_each(Client::close);
         false
     }
 
@@ -322,7 +323,7 @@ impl Client {
             output: Vec::new(),
             sent: 0,
             shared: None,
-            taken: Instant::now(),
+            given: Instant::now(),
             since: Instant::now(),
             asked: false,
             waits: false,
@@ -420,15 +421,9 @@ impl Client {
             return;
         }
         if let Some((line, mut sent)) = self.shared.take() {
-            let before = sent;
             match send(&self.stream, &line, &mut sent) {
                 Ok(true) => _ = self.write_output(),
-                Ok(false) => {
-                    if sent > before {
-                        self.taken = Instant::now();
-                    }
-                    self.shared = Some((line, sent));
-                }
+                Ok(false) => self.shared = Some((line, sent)),
                 Err(_) => self.close(),
             }
         }
@@ -489,6 +484,36 @@ mod tests {
         server.add_to(&mut set);
         set.wait(Some(Duration::from_millis(50))).unwrap();
         server.turn(&set)
+    }
+
+    /// Two clients that take an octet now and then of a reply each: others wait for them, and not
+    /// for longer than [`TAKE_WAIT`].
+    #[test]
+    fn shared_lines_that_are_taken_too_slowly_make_room() {
+        let socket = Socket::new("drip");
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let mut clients: Vec<UnixStream> =
+            (0..2).map(|_| UnixStream::connect(&socket.0).unwrap()).collect();
+        turn(&mut server);
+        for client in 1..=2 {
+            assert!(server.has_room());
+            let line: Arc<[u8]> = vec![b'x'; 3 * UNREAD_MAX].into();
+            assert!(server.say_line(client, line));
+        }
+        let drip = |server: &mut Server, clients: &mut [UnixStream]| {
+            clients.iter_mut().for_each(|client| client.read_exact(&mut [0]).unwrap());
+            turn(server);
+            server.has_room()
+        };
+        turn(&mut server);
+        assert!(!drip(&mut server, &mut clients));
+        assert!(server.clients.iter().all(|client| !client.gone));
+        for client in &mut server.clients {
+            client.given -= TAKE_WAIT;
+        }
+        assert!(!drip(&mut server, &mut clients));
+        turn(&mut server);
+        assert!(server.has_room() && server.clients.is_empty());
     }
 
     /// A line that several clients get, larger than their sockets take at once: each has it whole,
