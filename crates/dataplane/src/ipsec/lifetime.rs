@@ -8,7 +8,8 @@
 //!   meter of the SA in one worker: counts down with each packet; at 0 it asks for another
 //! ```
 //!
-//! A packet costs two comparisons and two additions beside its SA's counters. Several workers that
+//! A packet of an SA whose life has bounds costs a call with two comparisons and two additions, of
+//! any other SA a look at a flag. Several workers that
 //! have one SA take grants from one account, so its life is not longer than with one: what
 //! another has taken and not used is at most [`GRANT_MAX`] packets, and an eighth of what was
 //! left. No packet is beyond a bound of packets; one of octets is passed by less than the last
@@ -21,6 +22,7 @@
 //! An account begins with the numbers that its key has used before, each with a packet of the
 //! longest kind: after a crash nothing else is known of it, and no life begins anew.
 
+use super::SaStats;
 use crate::protection::table::SaId;
 use ferrule_base::{Duration, Instant};
 use std::collections::VecDeque;
@@ -30,6 +32,10 @@ use std::sync::{Arc, OnceLock};
 
 /// Packets that a meter is granted at a time, at most.
 pub const GRANT_MAX: u64 = 256;
+
+/// Octets that an algorithm is applied to beside a packet's own, at most, where no padding hides
+/// its length: of AH an outer IPv6 header and its own.
+const AROUND: u64 = 100;
 
 /// Octets that a packet has at most.
 const LONGEST: u64 = 1 << 16;
@@ -264,13 +270,15 @@ pub(crate) struct Meter {
     /// Octets so far.
     octets: u64,
     grant: Option<Box<Granted>>,
+    /// Packets and octets of the SA's counters when it began to live without bounds.
+    unbounded_from: (u64, u64),
 }
 
 impl Meter {
     /// Of an SA whose key has used so many numbers before.
     pub fn new(by: Option<&Allowance>, numbers: u64) -> Self {
-        let mut meter = Self { left: u64::MAX, octets: 0, grant: None };
-        meter.set(by, numbers);
+        let mut meter = Self { left: u64::MAX, octets: 0, grant: None, unbounded_from: (0, 0) };
+        meter.set(by, numbers, &SaStats::default());
         meter
     }
 
@@ -291,14 +299,21 @@ impl Meter {
     }
 
     /// Bounds by which it goes from now on; none: it lives on. Its key has used so many numbers.
-    pub fn set(&mut self, by: Option<&Allowance>, numbers: u64) {
-        let (before, counted) = (self.grant.is_none(), u64::MAX - self.left);
+    /// Of a time without bounds the SA's counters tell, with [`AROUND`] for each packet.
+    pub fn set(&mut self, by: Option<&Allowance>, numbers: u64, stats: &SaStats) {
+        let seen = (stats.packets, stats.octets + stats.packets * AROUND);
+        let (was_unbounded, from) = (self.grant.is_none(), self.unbounded_from);
         self.give_back();
         let Some(by) = by else {
             (self.left, self.octets, self.grant) = (u64::MAX, 0, None);
+            self.unbounded_from = if was_unbounded { from } else { seen };
             return;
         };
-        let counted = if before { (counted, self.octets) } else { (0, 0) };
+        let counted = if was_unbounded {
+            (seen.0.saturating_sub(from.0), seen.1.saturating_sub(from.1))
+        } else {
+            (0, 0)
+        };
         by.account.begin(numbers, counted.0, counted.1);
         let grant = Granted { by: by.clone(), from: self.octets, room: 0, has_ended: false };
         (self.left, self.grant) = (0, Some(Box::new(grant)));

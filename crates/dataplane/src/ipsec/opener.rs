@@ -137,6 +137,7 @@ impl<S: Opening> Opener<S> {
         let (new, old) = (sa.base_mut(), held.sa.base_mut());
         (new.key, new.stats) = (key, old.stats);
         std::mem::swap(&mut new.meter, &mut old.meter);
+        new.lives = old.lives;
         new.window = old.window.resized(config.window);
         engine.retire(std::mem::replace(&mut held.sa, sa).base().key);
         Ok(())
@@ -151,7 +152,8 @@ impl<S: Opening> Opener<S> {
     pub fn live(&mut self, index: u32, by: Option<&Allowance>) {
         if let Some((_, held)) = self.sas.table.at(index) {
             let base = held.sa.base_mut();
-            base.meter.set(by, base.window.edge());
+            base.meter.set(by, base.window.edge(), &base.stats);
+            base.lives = by.is_some();
             self.sas.make_room();
         }
     }
@@ -361,6 +363,12 @@ impl<S: Opening> Protection for Associations<S> {
         self.table.reap(slot);
     }
 }
+/// Counts a packet of an SA whose life has bounds.
+#[inline(never)]
+fn spend<S: Opening>(expired: &mut VecDeque<Expired>, held: &mut Held<S>, job: &Job<()>) {
+    let octets = held.sa.octets_of(job) as u64;
+    held.sa.base_mut().meter.count(octets, held.id, expired);
+}
 
 /// The steps of finishing.
 #[inline(always)]
@@ -382,14 +390,15 @@ fn open<S: Opening>(
     };
     // 2
     let base = held.sa.base_mut();
-    if !base.meter.goes_on(held.id, expired) {
+    if base.lives && !base.meter.goes_on(held.id, expired) {
         return Err(DropReason::SaExpired);
     }
     if !base.window.commit(Candidate::of(job), authentic) {
         return Err(S::REPLAY);
     }
-    let octets = held.sa.octets_of(job);
-    held.sa.base_mut().meter.count(octets as u64, held.id, expired);
+    if held.sa.base().lives {
+        spend(expired, held, job);
+    }
     // 3
     let sa = &mut held.sa;
     let ethertype = sa.unwrap(packet, job)?;

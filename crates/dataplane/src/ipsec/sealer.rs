@@ -171,8 +171,8 @@ impl<S: Sealing> Sealer<S> {
                 }
                 Timer::Dummy => {
                     let base = held.sa.base_mut();
-                    let lives = base.meter.goes_on(held.id, &mut self.sas.expired);
-                    if let Some(mut packet) = lives.then(|| ctx.make(&[])).flatten() {
+                    let goes_on = !base.lives || base.meter.goes_on(held.id, &mut self.sas.expired);
+                    if let Some(mut packet) = goes_on.then(|| ctx.make(&[])).flatten() {
                         let job = self.in_flight.job(batch.len());
                         let made = held.sa.dummy(ctx.now, &mut packet, job, self.clock.rng());
                         let asks = (&mut self.sas.wants, &mut self.sas.expired);
@@ -230,7 +230,8 @@ impl<S: Sealing> Sealer<S> {
     pub fn live(&mut self, index: u32, by: Option<&Allowance>) {
         if let Some((_, held)) = self.sas.table.at(index) {
             let base = held.sa.base_mut();
-            base.meter.set(by, base.sequence.peek().saturating_sub(1));
+            base.meter.set(by, base.sequence.peek().saturating_sub(1), &base.stats);
+            base.lives = by.is_some();
             self.sas.make_room();
         }
     }
@@ -300,6 +301,13 @@ impl<S: Sealing> Sealer<S> {
     }
 }
 
+/// Counts a packet of an SA whose life has bounds.
+#[inline(never)]
+fn spend<S: Sealing>(expired: &mut VecDeque<Expired>, held: &mut Held<S>, job: &Job<()>) {
+    let octets = held.sa.octets_of(job) as u64;
+    held.sa.base_mut().meter.count(octets, held.id, expired);
+}
+
 /// Result of laying out a packet.
 #[inline(always)]
 fn admit<S: Sealing>(
@@ -315,9 +323,10 @@ fn admit<S: Sealing>(
             if job.number.is_multiple_of(LOOK_EVERY) {
                 look(wants, held);
             }
-            let octets = held.sa.octets_of(job);
-            let base = held.sa.base_mut();
-            base.meter.count(octets as u64, held.id, expired);
+            if held.sa.base().lives {
+                spend(expired, held, job);
+            }
+            let base = held.sa.base();
             let meta = packet.meta_mut();
             (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
             meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
@@ -374,7 +383,8 @@ impl<S: Sealing> Protection for Associations<S> {
                 return Err(S::NO_SA.into());
             };
             settled &= held.sa.is_settled();
-            let made = match held.sa.base_mut().meter.goes_on(held.id, expired) {
+            let base = held.sa.base_mut();
+            let made = match !base.lives || base.meter.goes_on(held.id, expired) {
                 true => held.sa.lay_out(ctx.now, packet, job),
                 false => Err(DropReason::SaExpired.into()),
             };

@@ -190,10 +190,12 @@ pub struct Outbound {
     pub(super) hops: Option<u8>,
     /// TCP's segments are held to the MTU.
     pub(super) clamps: bool,
+    /// The life has bounds: the meter counts.
+    pub(super) lives: bool,
     pub(super) path: Path,
     pub(super) sequence: Sequence,
-    pub(super) meter: Meter,
     pub(super) stats: SaStats,
+    pub(super) meter: Meter,
     /// Local tunnel address.
     pub(super) source: IpAddr,
     pub(super) overhead: Overhead,
@@ -207,6 +209,7 @@ impl Outbound {
             return Err(SaError::Numbers);
         }
         Ok(Self {
+            lives: config.life.is_some(),
             meter: Meter::new(config.life.as_ref(), sequence.peek().saturating_sub(1)),
             sequence,
             key: KeyId::default(),
@@ -373,8 +376,10 @@ pub struct Inbound {
     pub(super) vrf: VrfId,
     /// TCP's segments are held to what fits so many octets.
     pub(super) clamp: Option<u16>,
-    pub(super) meter: Meter,
+    /// The life has bounds: the meter counts.
+    pub(super) lives: bool,
     pub(super) stats: SaStats,
+    pub(super) meter: Meter,
     pub(super) suite: Suite,
     pub(super) record: [u8; 16],
     /// The edge that was told last.
@@ -401,6 +406,7 @@ impl Inbound {
             inside: config.inside,
             slot: config.slot,
             clamp: config.clamp,
+            lives: config.life.is_some(),
             meter: Meter::new(config.life.as_ref(), edge),
             stats: SaStats::default(),
             suite: config.keys.suite,

@@ -96,45 +96,36 @@ pub struct Sequence {
     /// With a share beyond the limit, so that it is asked.
     next: u64,
     limit: u64,
-    rest: Box<Reservation>,
-}
-
-/// Of a source of numbers what few packets ask for.
-#[derive(Debug)]
-struct Reservation {
     max: u64,
     step: u32,
     asked: bool,
     lease: Lease,
-    share: Option<Share>,
+    share: Option<Box<Share>>,
 }
 
 impl Sequence {
     /// Numbers from `first` to `limit` are reserved; none above `max` exists.
-    pub fn new(first: u64, limit: u64, max: u64) -> Self {
-        let (step, lease) = (RESERVE as u32, Lease::default());
-        let rest = Reservation { max, step, asked: false, lease, share: None };
-        Self { next: first, limit: limit.min(max), rest: Box::new(rest) }
+    pub const fn new(first: u64, limit: u64, max: u64) -> Self {
+        let limit = if limit < max { limit } else { max };
+        let lease = Lease { record: [0; 16], number: 0 };
+        Self { next: first, limit, max, step: RESERVE as u32, asked: false, lease, share: None }
     }
 
     /// The same, with so many reserved at a time: within [`RESERVE_MIN`] and
     /// [`RESERVE`].
-    pub fn in_steps_of(mut self, step: u64) -> Self {
-        self.rest.step = step.clamp(RESERVE_MIN, RESERVE) as u32;
-        self
+    pub fn in_steps_of(self, step: u64) -> Self {
+        Self { step: step.clamp(RESERVE_MIN, RESERVE) as u32, ..self }
     }
 
     /// The same, taken by this lease.
-    pub fn by(mut self, lease: Lease) -> Self {
-        self.rest.lease = lease;
-        self
+    pub fn by(self, lease: Lease) -> Self {
+        Self { lease, ..self }
     }
 
     /// The same for so many SAs of the same key, one in each worker. None sends a number
     /// that is more than half of the other end's replay `window` behind; 0: that has none.
     pub fn share(self, workers: usize, window: u32) -> Vec<Self> {
-        let Self { next, limit, rest } = self;
-        let Reservation { max, step, lease, .. } = *rest;
+        let Self { next, limit, max, step, lease, .. } = self;
         let (from, to, asked) =
             (AtomicU64::new(next), AtomicU64::new(limit), AtomicBool::new(false));
         let common = Arc::new(Common { next: from, limit: to, asked });
@@ -144,19 +135,19 @@ impl Sequence {
         let chunk = most.min(each(step.into())).clamp(CHUNK_MIN, CHUNK_MAX);
         let one = |_| {
             let share = Share { common: common.clone(), next: 0, end: 0, chunk, behind };
-            let rest = Reservation { max, step, asked: false, lease, share: Some(share) };
-            Self { next: 1, limit: 0, rest: Box::new(rest) }
+            let (next, limit, share) = (1, 0, Some(Box::new(share)));
+            Self { next, limit, max, step, asked: false, lease, share }
         };
         (0..workers).map(one).collect()
     }
 
-    /// By what right its numbers are taken.
-    pub fn lease(&self) -> Lease {
-        self.rest.lease
+    /// The lease under which its numbers are taken.
+    pub const fn lease(&self) -> Lease {
+        self.lease
     }
 
-    /// All numbers from `first` to `max`: for keys that die with the process.
-    pub fn unlimited(first: u64, max: u64) -> Self {
+    /// Every number from `first` to `max`: for keys that die with the process.
+    pub const fn unlimited(first: u64, max: u64) -> Self {
         Self::new(first, max, max)
     }
 
@@ -173,7 +164,7 @@ impl Sequence {
 
     #[inline(never)]
     fn take_shared(&mut self) -> Option<u64> {
-        self.rest.share.as_mut()?.take()
+        self.share.as_mut()?.take()
     }
 
     /// The number that [`take`](Self::take) would give; of a shared range the first that is
@@ -184,7 +175,7 @@ impl Sequence {
 
     /// First number that is not taken, and the last that is reserved.
     fn range(&self) -> (u64, u64) {
-        match &self.rest.share {
+        match &self.share {
             Some(share) => {
                 let Common { next, limit, .. } = &*share.common;
                 (next.load(Ordering::Relaxed), limit.load(Ordering::Relaxed))
@@ -194,42 +185,42 @@ impl Sequence {
     }
 
     /// The last number that the protocol has.
-    pub fn max(&self) -> u64 {
-        self.rest.max
+    pub const fn max(&self) -> u64 {
+        self.max
     }
 
     /// True if the protocol has no numbers left: only a new key helps.
     pub fn is_exhausted(&self) -> bool {
-        self.peek() > self.rest.max
+        self.peek() > self.max
     }
 
     /// The limit to reserve now, once half of the range is used: asked for once.
     #[inline]
     pub fn wants(&mut self) -> Option<u64> {
-        let (step, (next, limit)) = (u64::from(self.rest.step), self.range());
-        if self.rest.asked || limit == self.rest.max || limit.saturating_sub(next) > step / 2 {
+        let (step, (next, limit)) = (u64::from(self.step), self.range());
+        if self.asked || limit == self.max || limit.saturating_sub(next) > step / 2 {
             return None;
         }
-        let asked = match &self.rest.share {
+        let asked = match &self.share {
             Some(share) => share.common.asked.swap(true, Ordering::Relaxed),
-            None => std::mem::replace(&mut self.rest.asked, true),
+            None => std::mem::replace(&mut self.asked, true),
         };
-        let wanted = next.saturating_add(step - 1).min(self.rest.max);
+        let wanted = next.saturating_add(step - 1).min(self.max);
         (!asked).then_some(wanted)
     }
 
     /// The request of [`wants`](Self::wants) was lost: it is to be made again.
     pub fn ask_again(&mut self) {
-        self.rest.asked = false;
-        if let Some(share) = &self.rest.share {
+        self.asked = false;
+        if let Some(share) = &self.share {
             share.common.asked.store(false, Ordering::Relaxed);
         }
     }
 
     /// Raises the limit to the one that is now on stable storage. It never falls.
     pub fn extend(&mut self, limit: u64) {
-        let limit = limit.min(self.rest.max);
-        match &self.rest.share {
+        let limit = limit.min(self.max);
+        match &self.share {
             Some(share) => _ = share.common.limit.fetch_max(limit, Ordering::Release),
             None => self.limit = self.limit.max(limit),
         }
