@@ -298,8 +298,8 @@ impl Meter {
         }
     }
 
-    /// Bounds by which it goes from now on; none: it lives on. Its key has used so many numbers.
-    /// Of a time without bounds the SA's counters tell, with [`AROUND`] for each packet.
+    /// Sets bounds, or none. `numbers` are those that the key has used. Packets sealed or opened
+    /// while there were no bounds are taken from the SA's counters, with [`AROUND`] octets each.
     pub fn set(&mut self, by: Option<&Allowance>, numbers: u64, stats: &SaStats) {
         let seen = (stats.packets, stats.octets + stats.packets * AROUND);
         let (was_unbounded, from) = (self.grant.is_none(), self.unbounded_from);
