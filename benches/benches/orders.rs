@@ -328,7 +328,7 @@ impl Keying {
                 && let [_, _] = keys.coming[..]
                 && let Some(&out) = keys.coming.iter().find(|sa| matches!(sa, Sa::Outbound(_)))
             {
-                self.give(control, Verb::Use, tunnel, SaOrder::Use(out));
+                self.give(control, Verb::Use, tunnel, SaOrder::Use(out, None));
             }
         }
     }

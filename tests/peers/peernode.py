@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import pathlib
+import signal
 import socket
 import struct
 import subprocess
@@ -174,9 +175,12 @@ class Node:
         self.write(text)
         self.counters()
         self.log = self.dir / "log"
-        with open(self.log, "wb") as log:
-            self.p = lab.spawn([ferrule(), "run", str(self.file)], stdin=subprocess.DEVNULL,
-                               stdout=log, stderr=log, cwd=self.dir)
+        self.start()
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.p = self.lab.spawn([ferrule(), "run", str(self.file)], stdin=subprocess.DEVNULL,
+                                    stdout=log, stderr=log, cwd=self.dir)
         end = time.monotonic() + 10
         while not self.socket.exists() or self.ask("show", "drops") is None:
             if not self.p.running() or time.monotonic() > end:
@@ -249,6 +253,11 @@ class Node:
         self.write(text)
         if self.ask("apply", "--new-keys", str(self.file), json_=False) is None:
             raise PeerError(f"ferrule apply: {self.error}")
+
+    def kill(self):
+        """An end without warning."""
+        self.p.stop(sig=signal.SIGKILL)
+        self.socket.unlink(missing_ok=True)
 
     def stop(self):
         """A clean end; the exit status."""

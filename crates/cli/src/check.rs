@@ -113,7 +113,8 @@ fn object(config: &Config) -> Value {
     let tunnels = config.tunnels.iter().map(|t| {
         json!({ "name": t.name, "transport": t.mode == Mode::Transport, "local": t.local,
                 "remote": t.remote, "suite": t.suite.to_string(), "udp": t.encap.is_some(),
-                "spi-out": t.outbound.spi, "spi-in": t.inbound.spi, "mtu": t.mtu })
+                "spi-out": t.outbound.first().map(|sa| sa.spi),
+                "spi-in": t.inbound.first().map(|sa| sa.spi), "mtu": t.mtu })
     });
     let lists = config.lists.iter().enumerate().map(|(number, list)| {
         let [inbound, outbound] = config.places_of(number);
@@ -176,16 +177,14 @@ fn understood(config: &Config) -> String {
             Mode::Transport => ("transport", "mtu"),
         };
         let udp = if tunnel.encap.is_some() { " in UDP" } else { "" };
+        let sas = match (tunnel.outbound.first(), tunnel.inbound.first()) {
+            (Some(out), Some(inn)) => format!("SPI out 0x{:x}, in 0x{:x}", out.spi, inn.spi),
+            _ => "keys from a keying program".to_owned(),
+        };
         let _ = writeln!(
             out,
-            "  {kind} {}: {} to {}{udp}, {}, SPI out 0x{:x}, in 0x{:x}, {clear} {}",
-            tunnel.name,
-            tunnel.local,
-            tunnel.remote,
-            tunnel.suite,
-            tunnel.outbound.spi,
-            tunnel.inbound.spi,
-            tunnel.mtu
+            "  {kind} {}: {} to {}{udp}, {}, {sas}, {clear} {}",
+            tunnel.name, tunnel.local, tunnel.remote, tunnel.suite, tunnel.mtu
         );
     }
     for list in &config.lists {

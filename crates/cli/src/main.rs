@@ -23,6 +23,7 @@ mod process;
 mod rekey;
 mod results;
 mod run;
+mod sa;
 mod search;
 mod shard;
 mod show;
@@ -65,6 +66,7 @@ enum Command {
     Overhead(overhead::OverheadArgs),
     Rekey(rekey::RekeyArgs),
     Run(run::RunArgs),
+    Sa(sa::SaArgs),
     Show(show::ShowArgs),
     State(state::StateArgs),
     Study(study::StudyArgs),
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::Overhead(args) => args.run(),
         Command::Rekey(args) => args.run(),
         Command::Run(args) => args.run(),
+        Command::Sa(args) => args.run(),
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),
         Command::Study(args) => args.run(),

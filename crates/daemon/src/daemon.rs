@@ -15,6 +15,7 @@ use crate::devices::Devices;
 use crate::entropy::OfMachine;
 use crate::events::{self, Events};
 use crate::fault::{Blame, Fault, Source};
+use crate::keying::Orders;
 use crate::load::Loaded;
 use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
@@ -68,6 +69,7 @@ pub struct Daemon {
     pub(crate) supervisor: Supervisor,
     pub(crate) reading: Reading,
     pub(crate) reporting: Reporting,
+    pub(crate) orders: Orders,
     pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
 }
 
@@ -277,6 +279,7 @@ impl Daemon {
             supervisor: Supervisor::of_environment(),
             reading: Reading::new(credentials),
             reporting: Reporting::default(),
+            orders: Orders::default(),
             threads,
         })
     }

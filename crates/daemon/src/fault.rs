@@ -40,9 +40,13 @@ impl Finding {
         Self { what, remedy, ..Self::default() }
     }
 
-    /// Everything that is wrong with a configuration or topology.
+    /// Problems of a configuration or topology, in the order of the file, a hundred at
+    /// most, and how many more there are.
     pub fn all_of(error: &ConfigError) -> Vec<Self> {
-        error.problems.iter().map(|problem| Self::in_file(error, problem)).collect()
+        let shown = error.problems.iter().take(PROBLEMS_MAX);
+        let mut all: Vec<_> = shown.map(|problem| Self::in_file(error, problem)).collect();
+        all.extend(more(error).map(|what| Self { what, ..Self::default() }));
+        all
     }
 
     fn in_file(error: &ConfigError, problem: &Problem) -> Self {
@@ -85,9 +89,13 @@ impl Fault {
         Self::new(Blame::Environment, what, remedy)
     }
 
-    /// Everything that is wrong with a configuration, each with its line.
+    /// What is wrong with a configuration, each with its line.
     pub fn in_file(blame: Blame, error: &ConfigError) -> Self {
-        let text = error.problems.iter().fold(String::new(), |text, p| text + &draw(error, p));
+        let shown = error.problems.iter().take(PROBLEMS_MAX);
+        let mut text = shown.fold(String::new(), |text, p| text + &draw(error, p));
+        if let Some(more) = more(error) {
+            let _ = writeln!(text, "{more}");
+        }
         Self { blame, text, findings: Finding::all_of(error) }
     }
 
@@ -112,6 +120,16 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// Problems of a file that are shown at most: a fault that repeats itself fills no screen after
+/// screen.
+const PROBLEMS_MAX: usize = 100;
+
+/// A line about problems that are not shown.
+fn more(error: &ConfigError) -> Option<String> {
+    let more = error.problems.len().checked_sub(PROBLEMS_MAX).filter(|&more| more > 0)?;
+    Some(format!("{}: {more} more problems, not shown", error.file))
+}
 
 /// Columns of a source line that are shown at most.
 const SHOWN_MAX: usize = 120;
@@ -248,6 +266,22 @@ mod tests {
         let nowhere = source.fault(Blame::Configuration, ["port", "device", "x"], "w", "");
         assert!(nowhere.to_string().starts_with("n.toml:1:1: error: w\n"));
         assert_eq!(nowhere.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_fault_that_repeats_itself_is_shown_a_hundred_times_and_counted() {
+        let of = |count: usize| {
+            let problem = |n: usize| Problem { span: n..n, what: "w".into(), remedy: "r".into() };
+            let (file, text) = ("f".to_owned(), "x\n".repeat(count));
+            let problems = (0..count).map(problem).collect();
+            Fault::in_file(Blame::Configuration, &ConfigError { file, text, problems })
+        };
+        let (few, many) = (of(100), of(40_000));
+        assert_eq!(few.to_string().matches(": error: w").count(), 100);
+        assert_eq!(few.findings().len(), 100);
+        assert_eq!(many.to_string().matches(": error: w").count(), 100);
+        assert!(many.to_string().ends_with("f: 39900 more problems, not shown\n"));
+        assert_eq!(many.findings()[100].what, "f: 39900 more problems, not shown");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod devices;
 pub mod entropy;
 mod events;
 mod fault;
+mod keying;
 pub mod lists;
 pub mod load;
 mod measure;

@@ -163,8 +163,8 @@ fn seen(control: &Control, record: &Record, clock: Clock) -> Seen {
 /// The keys of all tunnels, as Wireshark's table `esp_sa` has them.
 pub fn key_log(config: &Config) -> Vec<String> {
     let each = config.tunnels.iter().flat_map(|t| {
-        let inbound = t.inbound().map(move |sa| line(sa, t, t.remote, t.local));
-        t.outbound().map(move |sa| line(sa, t, t.local, t.remote)).chain(inbound)
+        let inbound = t.inbound.iter().map(move |sa| line(sa, t, t.remote, t.local));
+        t.outbound.iter().map(move |sa| line(sa, t, t.local, t.remote)).chain(inbound)
     });
     each.flatten().collect()
 }

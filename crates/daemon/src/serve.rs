@@ -54,6 +54,7 @@ impl Daemon {
             self.events.turn(now, &mut self.control, &self.devices);
             self.note_failures();
             self.go_on();
+            self.answer_orders();
             let actions = self.server.turn(&set);
             let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
             self.serve_reports();
@@ -151,7 +152,7 @@ impl Daemon {
     }
 
     /// An answer, which is an event, too.
-    fn answer(&mut self, client: u64, name: &str, reply: &Reply) {
+    pub(crate) fn answer(&mut self, client: u64, name: &str, reply: &Reply) {
         let peer = self.server.peer(client);
         match reply {
             Reply::Refused { text, .. } => events::asked(peer, name, Err(text)),
@@ -204,6 +205,11 @@ impl Daemon {
 
     fn note_failures(&mut self) {
         for incident in self.control.take_incidents() {
+            self.notify(&incident);
+            if incident.is_of_keying() {
+                events::happened(&incident);
+                continue;
+            }
             let sentence = incident.to_string();
             if self.failures.last() != Some(&sentence) {
                 events::happened(&incident);
@@ -275,6 +281,7 @@ impl Daemon {
             Action::Asked(client, request) => (client, request),
             Action::Gone(client) => {
                 self.reporting.forget(client);
+                self.orders.forget(client);
                 tap.take_if(|t| t.client == client);
                 return false;
             }
@@ -311,6 +318,17 @@ impl Daemon {
                 if let Some(tap) = tap.take_if(|t| t.client == client) {
                     tap.end(&self.control, &mut self.server, self.clock);
                 }
+                if let Some(lost) = self.orders.end(client) {
+                    self.server.say(client, &Reply::End { lost });
+                }
+                return false;
+            }
+            Request::Sa(request) => match self.order(client, request) {
+                Some(reply) => reply,
+                None => return false,
+            },
+            Request::Notices {} => {
+                self.listen(client);
                 return false;
             }
             Request::ResetCard { port } => self.reset_card(&port),

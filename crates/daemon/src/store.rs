@@ -186,6 +186,10 @@ impl CounterStore for SharedStore {
         locked(&self.0.waiting).reserved.pop_front()
     }
 
+    fn own_record(&self) -> [u8; 16] {
+        self.lock().own_record()
+    }
+
     /// An edge waits for the thread; the error is of those that were written last.
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
         self.leave(|waiting| {

@@ -13,7 +13,7 @@
 //! | `ethertype` | attach, MPLS, PW out, ESP, AH |
 //! | `offset` | IP, for `Local`, `EspIn`, `AhIn`, `PathError`; with `icmp`, the field at fault |
 //! | `adjacency` | IP, MPLS, PW out, ESP out, AH out |
-//! | `sa` | policy, and an SA within another |
+//! | `sa` | policy, and an SA within another; for `Acquire` the slot |
 //! | `opened` | ESP in, AH in, with [`FLAG_OPENED`] |
 //! | `pw` | attach, MPLS |
 //! | `icmp`, `limit` | the stage that sends to `IcmpError` |
@@ -124,6 +124,9 @@ pub enum Next {
     Eapol,
     /// `Output` packet that waits at the control part for its neighbour's link address.
     Resolve,
+    /// `Policy` packet for slot `sa`, which has no SA: it waits at the control part while a
+    /// keying program agrees on one.
+    Acquire,
 }
 
 /// Times a packet may go back to an earlier stage.

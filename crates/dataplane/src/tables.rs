@@ -43,6 +43,8 @@ pub struct Tables {
     pub list_hits: ipsec::HitMap,
     /// Directory of security associations, with the worker and place of each.
     pub sas: Arc<ipsec::SaDirectory>,
+    /// By slot: true where a keying program is asked for an SA if there is none.
+    pub acquires: Vec<bool>,
     /// UDP ports in which ESP comes.
     pub udp_ports: ipsec::UdpPorts,
     /// Workers that share the traffic.

@@ -106,9 +106,9 @@ impl Keying {
                     }
                     SaOrder::AddOutbound(_) => {
                         self.coming[node].push(sa);
-                        self.give(lab, node, SaOrder::Use(sa));
+                        self.give(lab, node, SaOrder::Use(sa, None));
                     }
-                    SaOrder::Use(_) => {}
+                    SaOrder::Use(..) => {}
                     SaOrder::Drop(_) => self.dropped += 1,
                 }
             }

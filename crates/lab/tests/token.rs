@@ -68,10 +68,12 @@ fn token_node_and_software_node_put_the_same_octets_on_the_wire() {
         topology.traffic.truncate(1);
         if software {
             let config = topology.nodes[1].config.clone();
-            let keys =
-                (config.tunnels[0].inbound.keys.clone(), config.tunnels[0].outbound.keys.clone());
+            let keys = (
+                config.tunnels[0].inbound[0].keys.clone(),
+                config.tunnels[0].outbound[0].keys.clone(),
+            );
             let tunnel = &mut topology.nodes[0].config.tunnels[0];
-            (tunnel.outbound.keys, tunnel.inbound.keys) = keys;
+            (tunnel.outbound[0].keys, tunnel.inbound[0].keys) = keys;
         }
         let setting = Setting { seed: 9, length: Duration::from_millis(1500) };
         let mut lab = topology.build(setting).unwrap_or_else(|e| panic!("{e}"));

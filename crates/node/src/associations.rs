@@ -76,6 +76,12 @@ impl Associations {
                 esp.extend(id, limit);
                 ah.extend(id, limit);
             }
+            EspOut::Move(index, config) => {
+                return told(match config.protocol {
+                    SaProtocol::Esp => esp.move_at(index, &config),
+                    SaProtocol::Ah => ah.move_at(index, &config),
+                });
+            }
             // An index is an SA's of either stage.
             EspOut::Live(index, by) => {
                 esp.live(index, by.as_deref());
@@ -107,6 +113,9 @@ impl Associations {
                 SaProtocol::Esp => esp.change_at(engine, index, &config),
                 SaProtocol::Ah => ah.change_at(engine, index, &config),
             }),
+            EspIn::Move(index, ends) => {
+                told(esp.move_at(index, &ends).or_else(|_| ah.move_at(index, &ends)))
+            }
             EspIn::Live(index, by) => {
                 esp.live(index, by.as_deref());
                 ah.live(index, by.as_deref());
@@ -167,6 +176,7 @@ impl Associations {
     /// Says what SAs want people to know, and asks for more numbers.
     pub fn report(&mut self, events: &mut Producer<Event>) {
         self.report_expired(events);
+        self.report_heard(events);
         self.report_wants(events);
     }
 
@@ -182,6 +192,15 @@ impl Associations {
             }
         {
             let _ = events.push(Event::Expired(sa, expired.expiry, expired.cause));
+        }
+    }
+
+    /// Says which other ends were elsewhere. What finds no room is said the next time.
+    fn report_heard(&mut self, events: &mut Producer<Event>) {
+        while !events.is_full()
+            && let Some(heard) = self.esp_in.heard().next()
+        {
+            let _ = events.push(Event::Heard(Sa::Inbound(heard.id.index), heard.from));
         }
     }
 

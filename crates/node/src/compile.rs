@@ -163,6 +163,8 @@ pub(crate) fn compile(
     let slots: Vec<u32> = slots.into_iter().map(|slot| slot as u32).collect();
     let mut tunnels = vec![None; shared.slots.len()];
     (0..).zip(&slots).for_each(|(number, &slot)| tunnels[slot as usize] = Some(number));
+    let acquires = |n: &Option<usize>| n.is_some_and(|n| config.tunnels[n].external);
+    let acquires = tunnels.iter().map(acquires).collect();
     let selectors = PolicyConfig::by_tunnel(config);
     let ports: Vec<PortId> = ports.into_iter().map(|n| PortId(n as u16)).collect();
     shared.note_cards(config, &ports);
@@ -172,6 +174,7 @@ pub(crate) fn compile(
         neighbours: shared.neighbours.clone(),
         withheld: shared.withheld.clone(),
         sas: shared.directories.workers.clone(),
+        acquires,
         udp_ports: config.tunnels.iter().filter_map(|t| Some(t.encap?.local)).collect(),
         ..Tables::default()
     };

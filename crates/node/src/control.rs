@@ -12,11 +12,13 @@
 //! Like a worker it has no thread and no clock: a driver calls
 //! [`Control::turn`].
 
+use crate::acquire::Acquires;
 use crate::card::{CardCommand, CardEngine};
 use crate::compile::{self, Compiled, ReadyLists, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::incident::{Incident, Sender};
+use crate::instances::Instances;
 use crate::keying::Keying;
 use crate::leases::Leases;
 use crate::message::{Change, Command, Event, RING, Refusals, Seat, WorkerReport};
@@ -45,12 +47,14 @@ use std::sync::mpsc::{self, Receiver, channel};
 
 mod cards;
 mod orders;
+mod peers;
 mod steps;
 mod view;
 mod wants;
 
 use cards::{CardEngines, CardLink};
 pub use orders::{AgreedSa, SaOrder};
+use peers::Peers;
 use steps::Steps;
 pub use view::ControlView;
 use wants::Wants;
@@ -157,6 +161,7 @@ pub struct Control {
     wants: Wants,
     exchange: Exchange,
     resolver: Resolver,
+    external: External,
     keying: Keying,
     /// Input of the resolver: the tables that workers have, or are about to have.
     resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
@@ -164,6 +169,15 @@ pub struct Control {
     edges_due: Instant,
     incidents: Vec<Incident>,
     work: ControlWork,
+}
+
+/// Parts for tunnels whose keys come from outside, or whose other ends move.
+#[derive(Default)]
+struct External {
+    acquires: Acquires,
+    peers: Peers,
+    /// Instances of SAs, once a tunnel has keys from outside.
+    instances: Option<Instances>,
 }
 
 /// Work of a control part, which may be priced.
@@ -250,6 +264,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         wants: Wants::default(),
         exchange: Exchange::new(pool.cache()),
         resolver: Resolver::new(),
+        external: External::default(),
         keying: Keying::new(entropy),
         resolved,
         steps: Steps::default(),
@@ -361,6 +376,7 @@ impl Control {
         done += self.mind_wants(now);
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
         done += self.keying.turn(now, &mut self.links, &mut self.exchange);
+        done += self.external.acquires.turn(now, &mut self.exchange);
         self.incidents.extend(self.keying.take_incidents());
         self.incidents.extend(self.resolver.take_incidents());
         for (record, left) in self.leases.take_low() {
@@ -401,6 +417,7 @@ impl Control {
                         let by = (&**tables, &**next_hops);
                         self.resolver.handle_waiting(now, worker, packet, by, exchange);
                     }
+                    Class::Acquire => self.acquire(now, worker, packet),
                 }
                 done += 1;
             }
@@ -419,7 +436,8 @@ impl Control {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
         let cores = [self.resolver.poll_timeout(), self.keying.poll_timeout()];
-        let cores = cores.into_iter().chain([self.sas.poll_timeout()]);
+        let waiting = [self.sas.poll_timeout(), self.external.acquires.poll_timeout()];
+        let cores = cores.into_iter().chain(waiting);
         cores.chain(own).flatten().min()
     }
 
@@ -514,6 +532,8 @@ impl Control {
         }
         if let Some(changed) = changed {
             let agreed = self.sas.agreed(|slot| changed.contains(&slot));
+            let names: Vec<_> = agreed.iter().filter_map(|&sa| self.sa_name(sa)).collect();
+            self.incidents.extend(names.into_iter().map(Incident::SaGone));
             self.sas.give_up(&agreed);
             plan.esp.gone.push(agreed);
         }
@@ -596,7 +616,10 @@ impl Control {
     }
 
     /// Puts a plan's leases in force: they are the newest of their records from now on.
-    fn grant(&mut self, plan: &Plan) {
+    fn grant(&mut self, plan: &mut Plan) {
+        if let Some(instances) = plan.instances.take() {
+            (self.external.instances, self.static_keys.has_instances) = (Some(instances), true);
+        }
         let records = plan.records().chain(self.sas.records());
         self.leases.grant(&plan.leases, &records.collect());
     }
@@ -627,6 +650,7 @@ impl Control {
                 let news = self.sas.heard(sa, expiry, cause);
                 self.incidents.extend(news);
             }
+            Event::Heard(sa, from) => self.heard_elsewhere(sa, from),
             Event::Reached(step) => self.reached(seat, step),
             Event::Done(token, done) => self.done(now, token, done),
             Event::NextPn { secy, an, pn } => self.keying.next_pn(now, secy, an, pn),

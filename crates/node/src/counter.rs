@@ -66,6 +66,11 @@ pub trait CounterStore: Send {
         None
     }
 
+    /// The record of the node itself, out of which it numbers SAs whose keys a program gives.
+    fn own_record(&self) -> [u8; 16] {
+        *b"agreed-sas of it"
+    }
+
     /// Keeps the edge of a replay window, at once or soon. An error may be of an earlier one.
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError>;
 }

@@ -4,7 +4,7 @@ use ferrule_base::PortId;
 use ferrule_control::mka::News;
 use ferrule_dataplane::ipsec::{Expiry, LifeCause};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Something that happened, which its `Display` says in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
@@ -45,6 +45,25 @@ pub enum Incident {
         /// Reason.
         why: String,
     },
+    /// Packets for a tunnel have no SA: a keying program is to agree on one.
+    #[strum(to_string = "tunnel {tunnel} has packets and no SA")]
+    Acquire {
+        /// The tunnel.
+        tunnel: String,
+        /// The first octets of the packet that asked, which is kept.
+        header: Vec<u8>,
+    },
+    /// The other end of a tunnel is somewhere else, and is followed.
+    #[strum(to_string = "the other end of tunnel {tunnel} is at {address} now")]
+    PeerMoved {
+        /// The tunnel.
+        tunnel: String,
+        /// The address and port from which an authentic packet came.
+        address: SocketAddr,
+    },
+    /// An SA that a keying program gave is gone: the configuration has another tunnel.
+    #[strum(to_string = "{0} is gone with its tunnel")]
+    SaGone(SaName),
     /// An outbound SA has few numbers left: it wants a new key.
     #[strum(to_string = "{0} has {1} numbers left: give it a new key")]
     SaExpires(Sender, u64),
@@ -66,9 +85,15 @@ pub enum Incident {
 }
 
 impl Incident {
+    /// True if keying programs are to act on it: nothing is amiss.
+    pub const fn is_of_keying(&self) -> bool {
+        matches!(self, Self::Acquire { .. } | Self::PeerMoved { .. } | Self::SaGone(_))
+    }
+
     /// True if something does not work.
     pub fn is_failure(&self) -> bool {
         match self {
+            _ if self.is_of_keying() => false,
             Self::SaExpires(..) | Self::SaLife(..) => false,
             Self::Mka { news, .. } => news.is_failure(),
             _ => true,

@@ -61,6 +61,11 @@ impl Leases {
         }
     }
 
+    /// The record of the node itself.
+    pub fn own(&self) -> [u8; 16] {
+        self.store.own_record()
+    }
+
     /// Stored state of a key, with the latest known edge of its window.
     pub fn look(&mut self, id: &CounterId) -> Result<Counter, BuildError> {
         let mut kept = self.store.open(&id.id, id.fingerprint)?;

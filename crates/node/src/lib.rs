@@ -11,6 +11,7 @@
 //! as fast as it goes.
 #![forbid(unsafe_code)]
 
+mod acquire;
 mod associations;
 pub mod card;
 mod compile;
@@ -18,6 +19,7 @@ pub mod config;
 mod control;
 pub mod counter;
 mod incident;
+mod instances;
 mod keying;
 mod leases;
 mod lives;

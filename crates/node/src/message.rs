@@ -12,6 +12,7 @@ use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::{Lease, Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -113,6 +114,8 @@ impl Change {
 pub(crate) enum EspOut {
     Install(u32, Box<ipsec::OutboundConfig>, Sequence),
     Extend(ipsec::SaId, u64),
+    /// Other ends, adjacency and MTU, as in this configuration.
+    Move(u32, Box<ipsec::OutboundConfig>),
     /// Change of the SA's lifetime bounds; none: without end.
     Live(u32, Option<Box<ipsec::Allowance>>),
     /// The SA's time is over.
@@ -125,6 +128,8 @@ pub(crate) enum EspIn {
     Install(u32, Box<ipsec::InboundConfig>, u64),
     /// Replacement by another SA with the same key: the window stays.
     Change(u32, Box<ipsec::InboundConfig>),
+    /// Other ends.
+    Move(u32, ipsec::Endpoints),
     /// Change of the SA's lifetime bounds; none: without end.
     Live(u32, Option<Box<ipsec::Allowance>>),
     /// The SA's time is over.
@@ -180,6 +185,8 @@ pub(crate) enum Event {
     Edge { record: [u8; 16], edge: u64 },
     /// A bound of an SA's life is reached.
     Expired(Sa, ipsec::Expiry, ipsec::LifeCause),
+    /// An authentic packet of an inbound SA came from another address than the other end's.
+    Heard(Sa, SocketAddr),
     /// A step of a change is done.
     Reached(u64),
     /// A request failed, with the reason.

@@ -35,6 +35,8 @@ pub(crate) enum Class {
     Discovery,
     /// Packets that wait for the link address of their next hop.
     Waiting,
+    /// Packets that wait for an SA.
+    Acquire,
 }
 
 /// Classes.
@@ -47,7 +49,7 @@ impl Class {
     /// Packets of one worker that wait at most.
     const fn depth(self) -> usize {
         match self {
-            Self::Eapol => 256,
+            Self::Eapol | Self::Acquire => 256,
             Self::Neighbour | Self::Discovery | Self::Waiting => 1024,
         }
     }
@@ -57,6 +59,7 @@ impl Class {
         match self {
             Self::Eapol | Self::Neighbour | Self::Discovery => DropReason::ControlQueueFull,
             Self::Waiting => DropReason::NeighbourQueueFull,
+            Self::Acquire => DropReason::EspNoSa,
         }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   add ──▶ its worker installs it ─ done ─▶ its SPI leads to it ─▶ answer
-//!   use ──▶ the slot that policy entries name has it
+//!   use ──▶ the slot that policy entries name has it, for one worker or all
+//!   move ──▶ its workers give it other ends ─ done ─▶ answer
 //!   drop ─▶ nothing leads to it any more ─▶ no worker has anything under way from before
 //!           ─▶ its worker lets go ─ done ─▶ answer
 //! ```
@@ -143,6 +144,15 @@ impl<T> Slab<T> {
     }
 }
 
+/// Name of an SA among those on which keying protocols agreed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Agreement {
+    /// The slot of its tunnel.
+    pub slot: u32,
+    pub spi: u32,
+    pub is_outbound: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Add,
@@ -185,7 +195,7 @@ pub(crate) struct Sas {
     /// To be sent.
     queue: Vec<(Seat, Ordered)>,
     /// SAs that keying protocols agreed on.
-    agreements: usize,
+    agreements: HashMap<Agreement, Sa>,
     /// Fingerprints of the nonces that outbound SAs make.
     senders: HashMap<[u8; 16], u32>,
     leaving: Vec<(Sa, Client)>,
@@ -270,7 +280,7 @@ impl Sas {
         edge: u64,
         client: Client,
     ) -> u32 {
-        self.agreements += usize::from(client != Client::Configuration);
+        let (slot, spi) = (config.slot, config.spi);
         let index = self.inbound.insert(InboundEntry {
             seat,
             spi: config.spi,
@@ -281,6 +291,9 @@ impl Sas {
             is_reached: false,
             leaves: false,
         });
+        if client != Client::Configuration {
+            self.agreements.insert(Agreement { slot, spi, is_outbound: false }, Sa::Inbound(index));
+        }
         if let Some(by) = &config.life {
             self.lives.add(Sa::Inbound(index), lives::name_in(&config), by.clone());
         }
@@ -300,7 +313,7 @@ impl Sas {
     ) -> u32 {
         let first = &parts[0].config;
         *self.senders.entry(print).or_default() += 1;
-        self.agreements += usize::from(client != Client::Configuration);
+        let spi = first.spi;
         let index = self.outbound.insert(OutboundEntry {
             parts: parts.iter().map(|part| (part.seat, part.numbers.lease().record)).collect(),
             spi: first.spi,
@@ -312,6 +325,9 @@ impl Sas {
             is_installed: false,
             leaves: false,
         });
+        if client != Client::Configuration {
+            self.agreements.insert(Agreement { slot, spi, is_outbound: true }, Sa::Outbound(index));
+        }
         if let Some(by) = &parts[0].config.life {
             self.lives.add(Sa::Outbound(index), lives::name_out(&parts[0].config), by.clone());
         }
@@ -334,6 +350,42 @@ impl Sas {
         sa.slot = config.slot;
         let change = (sa.seat, Change::EspIn(EspIn::Change(index, config)));
         self.order(dirs, (Sa::Inbound(index), Verb::Change, client), [change]);
+    }
+
+    /// Gives an inbound SA other ends.
+    pub fn move_inbound(
+        &mut self,
+        dirs: &Directories,
+        index: u32,
+        ends: ipsec::Endpoints,
+        client: Client,
+    ) {
+        let Some(sa) = self.inbound.get(index) else { return };
+        let change = (sa.seat, Change::EspIn(EspIn::Move(index, ends)));
+        self.order(dirs, (Sa::Inbound(index), Verb::Change, client), [change]);
+    }
+
+    /// Gives an outbound SA the ends of a configuration, in all of its workers. Errors about its
+    /// packets are found by the new ones at once.
+    pub fn move_outbound(
+        &mut self,
+        dirs: &Directories,
+        index: u32,
+        config: &ipsec::OutboundConfig,
+        client: Client,
+    ) {
+        let Some(sa) = self.outbound.get_mut(index) else { return };
+        let before = std::mem::replace(&mut sa.destination, config.destination);
+        let (spi, is_installed) = (sa.spi, sa.is_installed);
+        let seats: Vec<Seat> = sa.parts.iter().map(|&(seat, _)| seat).collect();
+        let place = seats.first().and_then(|&seat| self.place(seat, index));
+        if let Some(place) = place.filter(|_| is_installed) {
+            dirs.workers.remove_path(spi, before, place);
+            dirs.workers.add_path(spi, config.destination, place);
+        }
+        let change = |seat| (seat, Change::EspOut(EspOut::Move(index, Box::new(config.clone()))));
+        let changes = seats.into_iter().map(change);
+        self.order(dirs, (Sa::Outbound(index), Verb::Change, client), changes);
     }
 
     /// Bounds of the life of an SA that stays; none: it lives on.
@@ -617,14 +669,20 @@ impl Sas {
     /// Forgets an SA that is gone.
     fn forget(&mut self, sa: Sa) {
         self.lives.forget(sa);
-        let client = match sa {
-            Sa::Inbound(index) => self.inbound.remove(index).map(|sa| sa.client),
-            Sa::Outbound(index) => self.outbound.remove(index).map(|sa| {
-                self.release(sa.print);
-                sa.client
-            }),
-        };
-        self.agreements -= usize::from(matches!(client, Some(Client::Keying(_))));
+        if let Some((slot, spi)) = self.slot_and_spi(sa) {
+            let name = Agreement { slot, spi, is_outbound: matches!(sa, Sa::Outbound(_)) };
+            if self.agreements.get(&name) == Some(&sa) {
+                self.agreements.remove(&name);
+            }
+        }
+        match sa {
+            Sa::Inbound(index) => _ = self.inbound.remove(index),
+            Sa::Outbound(index) => {
+                if let Some(sa) = self.outbound.remove(index) {
+                    self.release(sa.print);
+                }
+            }
+        }
     }
 
     /// An SA that made nonces of this fingerprint is gone.
@@ -663,7 +721,28 @@ impl Sas {
 
     /// True if keying protocols agreed on any.
     pub fn has_agreements(&self) -> bool {
-        self.agreements > 0
+        !self.agreements.is_empty()
+    }
+
+    /// The SA of this name on which a keying protocol agreed, if it is not about to go.
+    pub fn find_agreed(&self, name: Agreement) -> Option<Sa> {
+        self.agreements.get(&name).copied().filter(|&sa| self.has_agreed(sa))
+    }
+
+    /// All SAs of a slot that do not leave.
+    pub fn of_slot(&self, slot: u32) -> Vec<Sa> {
+        let inbound = self.inbound.iter().filter(|(_, sa)| sa.slot == slot && !sa.leaves);
+        let outbound = self.outbound.iter().filter(|(_, sa)| sa.slot == slot && !sa.leaves);
+        let outbound = outbound.map(|(index, _)| Sa::Outbound(index));
+        inbound.map(|(index, _)| Sa::Inbound(index)).chain(outbound).collect()
+    }
+
+    /// The seat of an SA: of an outbound one of several workers the first.
+    pub fn seat(&self, sa: Sa) -> Option<Seat> {
+        match sa {
+            Sa::Inbound(index) => self.inbound.get(index).map(|sa| sa.seat),
+            Sa::Outbound(index) => self.outbound.get(index)?.parts.first().map(|part| part.0),
+        }
     }
 
     /// SAs of these slots that keying protocols agreed on.

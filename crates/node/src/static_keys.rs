@@ -20,6 +20,7 @@ use crate::compile::{Compiled, default_sci};
 use crate::config::{Config, MacsecConfig, MacsecSaConfig, SaConfig, TunnelConfig};
 use crate::control::BuildError;
 use crate::incident::Sender;
+use crate::instances::Instances;
 use crate::leases::Leases;
 use crate::message::{Change, Seat};
 pub(crate) use esp::{EspPlan, Filling, StaticSas, changed_slots, inbound, max_of, outbound};
@@ -36,6 +37,8 @@ pub(crate) type Changes = Vec<(Seat, Change)>;
 pub(crate) struct StaticKeys {
     pub secys: StaticSecys,
     pub sas: StaticSas,
+    /// Instances of SAs were drawn.
+    pub has_instances: bool,
 }
 
 /// A change, ready to be carried out.
@@ -49,6 +52,8 @@ pub(crate) struct Plan {
     limits: Vec<([u8; 16], u64)>,
     /// Records out of which somebody takes numbers.
     senders: HashSet<[u8; 16]>,
+    /// Instances of SAs whose keys a program gives, where a tunnel has such for the first time.
+    pub instances: Option<Instances>,
 }
 
 /// A configuration and its tables.
@@ -128,8 +133,8 @@ fn macsec_id(
 pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
     let mut all = Vec::new();
     for tunnel in &config.tunnels {
-        all.extend(tunnel.outbound().map(|sa| esp_out_id(tunnel, sa)));
-        all.extend(tunnel.inbound().map(|sa| esp_in_id(tunnel, sa)));
+        all.extend(tunnel.outbound.iter().map(|sa| esp_out_id(tunnel, sa)));
+        all.extend(tunnel.inbound.iter().map(|sa| esp_in_id(tunnel, sa)));
     }
     for secy in &config.secys {
         let own = secy.sci.unwrap_or(default_sci(macs[secy.port]));
@@ -143,7 +148,7 @@ pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
 /// The outbound SA that takes numbers out of a record.
 pub(crate) fn sender(config: &Config, macs: &[MacAddr], record: [u8; 16]) -> Option<Sender> {
     let of_tunnel = config.tunnels.iter().find_map(|tunnel| {
-        let sa = tunnel.outbound().find(|sa| fingerprint(sa) == record)?;
+        let sa = tunnel.outbound.iter().find(|sa| fingerprint(sa) == record)?;
         Some(Sender::Tunnel { name: tunnel.name.clone(), spi: sa.spi })
     });
     let of_secy = || {
@@ -170,13 +175,16 @@ impl StaticKeys {
         let mut plan = Plan::default();
         esp::Planner::new(new, old, &self.sas, leases, &mut plan).plan()?;
         macsec::plan(&self.secys, new, macs, leases, &mut plan)?;
+        if !self.has_instances && new.config.tunnels.iter().any(|tunnel| tunnel.external) {
+            plan.instances = Some(Instances::draw(leases, &mut plan.limits)?);
+        }
         leases.reserve(&plan.limits)?;
         Ok(plan)
     }
 
     /// The same without what this seat has: it has forgotten everything.
     pub fn without(&self, seat: Seat) -> Self {
-        Self { secys: self.secys.without(seat), sas: self.sas.without(seat) }
+        Self { secys: self.secys.without(seat), sas: self.sas.without(seat), ..*self }
     }
 }
 

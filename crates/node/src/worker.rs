@@ -461,6 +461,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Control => self.punt(now, batch, Class::Discovery),
             Next::Eapol => self.punt(now, batch, Class::Eapol),
             Next::Resolve => self.punt(now, batch, Class::Waiting),
+            Next::Acquire => self.punt(now, batch, Class::Acquire),
         }
     }
 

@@ -99,7 +99,7 @@ fn key_that_was_agreed_on_is_no_key_of_a_configuration() {
     let mut net = Net::new();
     net.node(&gateway(&["wan"], &BOTH[..1]));
     let text = gateway(&["wan"], &BOTH);
-    let of = config(&text).tunnels[1].outbound.clone();
+    let of = config(&text).tunnels[1].outbound[0].clone();
     let sa = AgreedSa { keys: of.keys, salt: of.salt, ..agreed("t0", 0x2000) };
     let out = ask(&mut net, SaOrder::AddOutbound(sa.clone())).unwrap();
     assert!(matches!(net.try_apply(0, &text), Err(BuildError::Unfit(..))), "its nonces come twice");
@@ -214,7 +214,7 @@ fn a_change_of_something_else_leaves_an_agreed_key_in_use() {
     for delay in 0..6 {
         net.apply(0, &(gateway(&["wan"], &BOTH) + if delay % 2 == 0 { more } else { "" }));
         (0..delay).for_each(|_| turn(&mut net));
-        order(&mut net, SaOrder::Use(out));
+        order(&mut net, SaOrder::Use(out, None));
         net.settle();
         assert_ne!(used(&net), of_file, "after {delay} turns");
         net.apply(0, &(gateway(&["wan"], &BOTH) + if delay % 2 == 0 { "" } else { more }));

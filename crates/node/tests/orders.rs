@@ -151,7 +151,7 @@ impl Two {
             sas[node][1] = self.ask(node, order).expect("it is added");
         }
         for node in [0, 1] {
-            assert_eq!(self.ask(node, SaOrder::Use(sas[node][1])), Ok(sas[node][1]));
+            assert_eq!(self.ask(node, SaOrder::Use(sas[node][1], None)), Ok(sas[node][1]));
         }
         sas
     }
@@ -250,7 +250,7 @@ fn what_cannot_be_done_is_refused_in_words_and_changes_nothing() {
     assert_eq!(words(second), "the SPI 0x00000190 is another SA's");
     // An SA is dropped once; those of the file are not for others to drop.
     let inn = first.unwrap();
-    assert_eq!(words(two.ask(0, SaOrder::Use(inn))), "there is no such SA");
+    assert_eq!(words(two.ask(0, SaOrder::Use(inn, None))), "there is no such SA");
     for sa in [inn, out] {
         let drops = [two.order(0, SaOrder::Drop(sa)), two.order(0, SaOrder::Drop(sa))];
         two.net.settle();
@@ -326,7 +326,7 @@ fn every_order_is_answered_once_and_only_what_was_added_is_there() {
             let order = match rng.below(6) {
                 0 | 1 => SaOrder::AddInbound(sa),
                 2 => SaOrder::AddOutbound(sa),
-                3 if !held.is_empty() => SaOrder::Use(any(&mut rng, &held)),
+                3 if !held.is_empty() => SaOrder::Use(any(&mut rng, &held), None),
                 _ if !held.is_empty() => SaOrder::Drop(any(&mut rng, &held)),
                 _ => continue,
             };

@@ -66,12 +66,14 @@ fn init_gateway_writes_a_pair_that_fits_for_every_suite() {
         let (ours, theirs) = (&a.tunnels[0], &b.tunnels[0]);
         assert_eq!(ours.suite, suite);
         assert_eq!((ours.local, ours.remote), (theirs.remote, theirs.local));
-        for (out, inn) in [(&ours.outbound, &theirs.inbound), (&theirs.outbound, &ours.inbound)] {
+        for (out, inn) in
+            [(&ours.outbound[0], &theirs.inbound[0]), (&theirs.outbound[0], &ours.inbound[0])]
+        {
             assert_eq!(out.spi, inn.spi);
             assert!(out.keys.key.same_as(&inn.keys.key) && out.salt.same_as(&inn.salt));
             assert!(out.keys.mac_key.same_as(&inn.keys.mac_key));
         }
-        let [out, inn] = [&ours.outbound, &ours.inbound].map(|sa| sa.keys.identity());
+        let [out, inn] = [&ours.outbound[0], &ours.inbound[0]].map(|sa| sa.keys.identity());
         assert!(!out.same_as(inn), "a key for each way");
         let (p, q) = (&a.policies[0].traffic, &b.policies[0].traffic);
         assert_eq!((&p.local, &p.remote), (&q.remote, &q.local));
@@ -96,10 +98,10 @@ fn init_host_writes_a_pair_that_fits_for_every_suite_and_mode() {
         let (ours, theirs) = (&a.tunnels[0], &b.tunnels[0]);
         assert_eq!((ours.local, ours.remote), (theirs.remote, theirs.local));
         assert_eq!(
-            (ours.outbound.spi, ours.inbound.spi),
-            (theirs.inbound.spi, theirs.outbound.spi)
+            (ours.outbound[0].spi, ours.inbound[0].spi),
+            (theirs.inbound[0].spi, theirs.outbound[0].spi)
         );
-        assert!(ours.outbound.keys.key.same_as(&theirs.inbound.keys.key));
+        assert!(ours.outbound[0].keys.key.same_as(&theirs.inbound[0].keys.key));
         let (p, q) = (&a.policies[0].traffic, &b.policies[0].traffic);
         assert_eq!((&p.local, &p.remote), (&q.remote, &q.local));
         let mtu = a.ports[0].mtu;

@@ -40,7 +40,7 @@ impl Side {
     /// True if an SPI is taken.
     fn has_spi(&self, spi: u32) -> bool {
         let tunnels = self.loaded.config.tunnels.iter();
-        tunnels.flat_map(|t| t.outbound().chain(t.inbound())).any(|sa| sa.spi == spi)
+        tunnels.flat_map(|t| t.outbound.iter().chain(&t.inbound)).any(|sa| sa.spi == spi)
     }
 
     fn tunnel(&self, tunnel: &TunnelConfig) -> Subject {

@@ -29,6 +29,8 @@ use crate::report::Report;
 use ferrule_node::config::Difference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
 /// Octets of one request at most, and of all that are not yet whole.
 pub const REQUEST_MAX: usize = 12 << 20;
@@ -79,8 +81,12 @@ pub enum Request {
         /// Send the keys of ESP tunnels first.
         key_log: bool,
     },
-    /// End this client's trace or capture now, with its last word.
+    /// End this client's trace, capture or notices now, with the last word.
     Enough {},
+    /// Add, use, move or drop an SA of a tunnel with `keying = "external"`.
+    Sa(SaRequest),
+    /// Tell what keying programs need to know, until the client goes.
+    Notices {},
     /// Reset the card of a port.
     ResetCard {
         /// The port's name.
@@ -101,10 +107,171 @@ impl Request {
             Self::Capture { key_log: true, .. } => "capture with keys",
             Self::Capture { .. } => "capture",
             Self::Enough {} => "enough",
+            Self::Sa(request) => request.verb.name(),
+            Self::Notices {} => "notices",
             Self::ResetCard { .. } => "reset-card",
             Self::Stop {} => "stop",
         }
     }
+}
+
+/// Request of a keying program about an SA.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SaRequest {
+    /// Its tunnel, in the configuration.
+    pub tunnel: String,
+    /// Its direction.
+    pub way: Way,
+    /// Its SPI.
+    pub spi: u32,
+    /// The order.
+    #[serde(flatten)]
+    pub verb: SaVerb,
+}
+
+/// Direction of an SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From the other end.
+    In,
+    /// To the other end.
+    Out,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "in",
+            Self::Out => "out",
+        })
+    }
+}
+
+/// Order about an SA.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SaVerb {
+    /// Open packets by it; an outbound one seals nothing before it is used.
+    Add {
+        /// Text of a key file of the tunnel's suite.
+        key: String,
+        /// The worker that has it.
+        #[serde(default)]
+        worker: usize,
+        /// Bounds at which a notice is given.
+        #[serde(default)]
+        soft: SaBound,
+        /// Bounds at which it ends.
+        #[serde(default)]
+        hard: SaBound,
+    },
+    /// Seal by it what a worker, or all, have for its tunnel.
+    Use {
+        /// The worker; nothing: all.
+        #[serde(default)]
+        worker: Option<usize>,
+    },
+    /// Give it other ends.
+    Move {
+        /// This end, an address of the node.
+        local: IpAddr,
+        /// The other end.
+        remote: IpAddr,
+        /// In UDP: the port on this side, and that on the other side.
+        #[serde(default)]
+        ports: Option<(u16, u16)>,
+    },
+    /// Let go of it.
+    Drop {},
+}
+
+impl SaVerb {
+    /// Its name, for events.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Add { .. } => "sa add",
+            Self::Use { .. } => "sa use",
+            Self::Move { .. } => "sa move",
+            Self::Drop {} => "sa drop",
+        }
+    }
+}
+
+impl fmt::Debug for SaVerb {
+    /// The name alone: there may be a key in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Bounds of the life of an SA; one that is left out is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct SaBound {
+    /// Packets.
+    pub packets: Option<u64>,
+    /// Octets.
+    pub octets: Option<u64>,
+    /// Seconds since it was added.
+    pub seconds: Option<u64>,
+}
+
+/// Notice to a keying program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notice {
+    /// Packets for a tunnel have no SA. The first is kept for half a minute.
+    Acquire {
+        /// The tunnel.
+        tunnel: String,
+        /// The first octets of its packet, 64 at most, in hexadecimal digits.
+        header: String,
+    },
+    /// A soft lifetime is over.
+    Expires {
+        /// The tunnel.
+        tunnel: String,
+        /// `in` or `out`.
+        way: String,
+        /// The SPI.
+        spi: u32,
+        /// `packets`, `octets` or `time`.
+        cause: String,
+    },
+    /// A hard lifetime is over: the SA carries nothing any more.
+    Expired {
+        /// The tunnel.
+        tunnel: String,
+        /// `in` or `out`.
+        way: String,
+        /// The SPI.
+        spi: u32,
+        /// `packets`, `octets` or `time`.
+        cause: String,
+    },
+    /// The other end of a tunnel with `follow = true` is somewhere else.
+    PeerMoved {
+        /// The tunnel.
+        tunnel: String,
+        /// Its address and port.
+        address: SocketAddr,
+    },
+    /// An SA went because another configuration has not its tunnel, or another.
+    Gone {
+        /// The tunnel.
+        tunnel: String,
+        /// `in` or `out`.
+        way: String,
+        /// The SPI.
+        spi: u32,
+    },
+    /// Notices for which there was no room.
+    Lost {
+        /// Their number.
+        count: u64,
+    },
 }
 
 /// Options of a trace or capture.
@@ -156,11 +323,13 @@ pub enum Reply {
     },
     /// A packet at one point of its way.
     Record(Seen),
-    /// A recording is over.
+    /// A recording, or notices, are over.
     End {
-        /// Records for which there was no room.
+        /// Records or notices for which there was no room.
         lost: u64,
     },
+    /// A notice, after `notices`.
+    Notice(Notice),
     /// To requests without another answer: it was done.
     Done {},
     /// To `stop`: the node is going down.
@@ -168,6 +337,11 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// True if no request waits for it. Such is left out where a client reads too slowly.
+    pub(crate) const fn is_unasked(&self) -> bool {
+        matches!(self, Self::Record(_) | Self::Notice(_))
+    }
+
     /// A request that was not carried out.
     pub fn refused(fault: &Fault) -> Self {
         let findings = fault.findings().to_vec();

@@ -198,17 +198,17 @@ impl Server {
     /// Says something to a client. False if it left too much unread already, or
     /// is gone.
     pub fn say(&mut self, client: u64, reply: &Reply) -> bool {
-        let is_record = matches!(reply, Reply::Record(_));
-        if !is_record {
+        let is_unasked = reply.is_unasked();
+        if !is_unasked {
             self.bound_unread();
         }
         let Some(client) = self.clients.iter_mut().find(|c| c.id == client && !c.gone) else {
             return false;
         };
-        if is_record && client.unread() > UNREAD_MAX {
+        if is_unasked && client.unread() > UNREAD_MAX {
             return false;
         }
-        client.waits &= is_record;
+        client.waits &= is_unasked;
         let before = client.output.len();
         if serde_json::to_writer(&mut client.output, reply).is_err() {
             return false;

@@ -376,6 +376,13 @@ pub fn happened(incident: &Incident) {
             warn!(target: "ferrule", port, state = "unfilled", why, "card");
         }
         Incident::SaRefused { sa, why } => warn!(target: "ferrule", sa, why, "sa-refused"),
+        Incident::Acquire { tunnel, header } => Refused::write_acquire(header, tunnel),
+        Incident::PeerMoved { tunnel, address } => {
+            info!(target: "ferrule", tunnel, address = display(address), "peer-moved");
+        }
+        Incident::SaGone(SaName { tunnel, way, spi, .. }) => {
+            info!(target: "ferrule", tunnel, way, spi = display(format!("0x{spi:08x}")), "sa-removed");
+        }
         Incident::SaExpires(sa, left) => sa_event(sa, Some(*left)),
         Incident::SaLife(sa, expiry, cause) => life_event(sa, *expiry, *cause),
         Incident::Mka { port, news } => keyed(port, news),
@@ -417,8 +424,8 @@ type Which<'a> = (&'a str, &'static str, usize);
 fn spis(config: &Config) -> BTreeMap<Which<'_>, u32> {
     let each = config.tunnels.iter().flat_map(|t| {
         let of = |way, (i, spi)| ((t.name.as_str(), way, i), spi);
-        let out = t.outbound().map(|sa| sa.spi).enumerate().map(move |sa| of("out", sa));
-        out.chain(t.inbound().map(|sa| sa.spi).enumerate().map(move |sa| of("in", sa)))
+        let out = t.outbound.iter().map(|sa| sa.spi).enumerate().map(move |sa| of("out", sa));
+        out.chain(t.inbound.iter().map(|sa| sa.spi).enumerate().map(move |sa| of("in", sa)))
     });
     each.collect()
 }

@@ -77,6 +77,21 @@ impl Refused {
         refused
     }
 
+    /// Logs a packet for a tunnel that has no SA.
+    pub fn write_acquire(head: &[u8], tunnel: &str) {
+        let packet = Self::packet(head);
+        let ports = packet.ports(head);
+        info!(target: "ferrule",
+            tunnel,
+            src = packet.src.map(display),
+            dst = packet.dst.map(display),
+            protocol = packet.protocol,
+            src_port = ports.map(|[src, _]| src),
+            dst_port = ports.map(|[_, dst]| dst),
+            "acquire"
+        );
+    }
+
     /// An IP packet that an entry of an access list had.
     pub fn logged(logged: &Logged) -> Self {
         Self::packet(&logged.head[..logged.len])

@@ -193,13 +193,21 @@ impl<D: Disk + Clone> FileStore<D> {
     pub fn create_on(disk: D, path: &Path, used: &Path) -> Result<Self, StateError> {
         make_path(&disk, path).map_err(os_of(path))?;
         begin(&disk, path)?;
-        Ok(Self { creates: true, ..Self::open_on(disk, path, used)? })
+        let mut store = Self { creates: true, ..Self::open_on(disk, path, used)? };
+        store.find("agreed-sas", store.own_record())?;
+        store.made = 0;
+        Ok(store)
     }
 
     /// Allows or forbids making counters that are missing, which is right only for keys that were
     /// never used.
     pub fn make_missing(&mut self, yes: bool) {
         self.creates = yes;
+    }
+
+    /// The record out of which the node numbers SAs whose keys a program gives: this state's own.
+    pub const fn own_record(&self) -> [u8; 16] {
+        self.id
     }
 
     /// Counters that were made because there were none.

@@ -88,6 +88,17 @@ pub struct Encap {
     pub keepalive: Option<Duration>,
 }
 
+/// The ends of an SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// This end.
+    pub local: IpAddr,
+    /// The other end.
+    pub remote: IpAddr,
+    /// In UDP: the port on this side, and that on the other side.
+    pub ports: Option<(u16, u16)>,
+}
+
 /// When a packet that is too long for the path, and may be cut, is cut (RFC 4301
 /// sections 7 and 8.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,11 +168,26 @@ pub struct OutboundConfig {
     /// Octets to a multiple of which AH is padded over IPv4: 4, or 8 for a peer that pads
     /// for IPv4 as for IPv6.
     pub ah_align: u8,
+    /// Instance of the SA among those whose keys may come again with other SAs: the high bits of
+    /// its IVs, [`INSTANCE_MAX`] at most; 0 for a key whose numbers are kept.
+    pub instance: u64,
     /// How long it lives; nothing: as long as it has numbers.
     pub life: Option<Allowance>,
 }
 
+/// Bits of a sequence number in the IVs of an SA with an instance.
+const INSTANCE_SHIFT: u32 = 36;
+/// The largest instance.
+pub const INSTANCE_MAX: u64 = u64::MAX >> INSTANCE_SHIFT;
+/// The last sequence number of an SA with an instance.
+pub const INSTANCE_NUMBERS: u64 = (1 << INSTANCE_SHIFT) - 1;
+
 impl OutboundConfig {
+    /// The first half of its IVs, but for the high bits of a large number.
+    pub(super) const fn iv_front(&self) -> u32 {
+        (self.instance << (INSTANCE_SHIFT - u32::BITS)) as u32
+    }
+
     /// An ESP tunnel as most are, for `..`: extended numbers, no path yet.
     pub fn tunnel(spi: u32, ends: (IpAddr, IpAddr), keys: KeySpec, salt: Secret) -> Self {
         Self {
@@ -185,6 +211,7 @@ impl OutboundConfig {
             dummies: 0,
             then: None,
             ah_align: 4,
+            instance: 0,
             life: None,
         }
     }
@@ -203,6 +230,9 @@ pub struct InboundConfig {
     pub mode: Mode,
     /// The other end; nothing: any.
     pub source: Option<IpAddr>,
+    /// In UDP: packets from any address are opened, and one that is authentic tells where the
+    /// other end is now.
+    pub follows: bool,
     /// This end.
     pub destination: IpAddr,
     /// The suite and its keys.
@@ -243,6 +273,7 @@ impl InboundConfig {
             protocol: SaProtocol::Esp,
             mode: Mode::Tunnel,
             source: Some(ends.0),
+            follows: false,
             destination: ends.1,
             keys,
             salt,

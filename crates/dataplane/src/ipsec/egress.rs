@@ -74,7 +74,7 @@ impl Sealing for OutboundSa {
     fn conclude(&self, packet: &mut Packet, _: &Job<()>) -> Result<(), DropReason> {
         match self.special.as_deref() {
             Some(special) if special.udp.is_some() && matches!(special.ends, Ends::V6(..)) => {
-                fill_udp(packet, &special.ends)
+                fill_udp(packet)
             }
             _ => Ok(()),
         }
@@ -136,7 +136,8 @@ impl OutboundSa {
             packet.wrap::<USUAL_FRONT, SHORT_TRAILER>(inner.len(), behind as u16)?;
         *tail = short_trailer(pad, inner.protocol);
         // A packet is shorter than 64 KiB.
-        self.template.put_usual(front, total as u16, base.varying(inner, number), number);
+        let iv = base.iv_of(number);
+        self.template.put_usual(front, total as u16, base.varying(inner, number), (number, iv));
         base.stats.packets += 1;
         base.stats.octets += inner.len() as u64;
         // 5
@@ -213,9 +214,9 @@ impl OutboundSa {
         let room = data.get_mut(plan.head..)?;
         self.template.put(room, len - plan.head, varying, number)?;
         if iv != 0 {
-            // An AEAD's IV is the number; that of CBC is the engine's to write.
+            // That of CBC is the engine's to write.
             let room = room.get_mut(headers..)?;
-            *room.first_chunk_mut()? = number.to_be_bytes();
+            *room.first_chunk_mut()? = self.base.iv_of(number);
         }
         if plan.head != 0 {
             self.patch_own(data, plan, len)?;
@@ -238,9 +239,7 @@ impl OutboundSa {
 
     fn conclude_keepalive(&self, packet: &mut Packet) -> Result<(), DropReason> {
         match self.special.as_deref() {
-            Some(special) if matches!(special.ends, Ends::V6(..)) => {
-                fill_udp(packet, &special.ends)
-            }
+            Some(special) if matches!(special.ends, Ends::V6(..)) => fill_udp(packet),
             _ => Ok(()),
         }
     }

@@ -13,6 +13,7 @@ use ferrule_base::DropReason;
 use ferrule_crypto::Job;
 use ferrule_pipeline::Packet;
 use ferrule_wire::{Ecn, EtherType, FromBytes, Protocol, esp, ipv4, ipv6};
+use std::net::SocketAddr;
 
 /// The stage, with the inbound SAs of one worker.
 pub type EspIn = Opener<InboundSa>;
@@ -73,6 +74,10 @@ impl Opening for InboundSa {
     #[inline(always)]
     fn restore(&self, _: &mut Packet, _: &Job<()>) -> Result<(), DropReason> {
         Ok(())
+    }
+
+    fn source_of(&self, packet: &Packet) -> Option<SocketAddr> {
+        self.source_of(packet)
     }
 
     /// From an authentic packet to what was in it:

@@ -65,13 +65,13 @@ pub use crate::protection::authentic::{Authentic, Candidate};
 pub use crate::protection::table::{SaError, SaId};
 pub use ah::{AhIn, AhOut};
 pub use config::{
-    Df, EcnOut, Encap, Fragment, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol,
-    Tfc,
+    Df, EcnOut, Encap, Endpoints, Fragment, Hops, INSTANCE_MAX, INSTANCE_NUMBERS, InboundConfig,
+    Mode, OutboundConfig, Outside, SaProtocol, Tfc,
 };
 pub use egress::EspOut;
 pub use ingress::EspIn;
 pub use lifetime::{Account, Allowance, Expired, Expiry, LifeCause, LifeView, Lifetime, Lifetimes};
-pub use opener::Opener;
+pub use opener::{HeardElsewhere, Opener};
 pub use overhead::Overhead;
 pub use path::{PathErrors, is_path_error};
 pub use replay::Window;

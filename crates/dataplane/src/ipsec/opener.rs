@@ -1,7 +1,7 @@
 //! The inbound SAs of one worker, of ESP or AH: from an SPI to a job, and from an
 //! authentic packet to what was in it.
 
-use super::config::InboundConfig;
+use super::config::{Endpoints, InboundConfig};
 use super::lifetime::{Allowance, Expired};
 use super::spd::directory::InboundCell;
 use super::state::{Inbound, SaView, nonce};
@@ -11,11 +11,12 @@ use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{InFlight, Protection, prepare_each};
 use arrayvec::ArrayVec;
-use ferrule_base::DropReason;
+use ferrule_base::{DropReason, Duration, Instant};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::EtherType;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Inbound processing of one protocol, ESP or AH.
@@ -58,6 +59,11 @@ pub(crate) trait Opening: Sized {
     /// Undoes what the engine needed of a packet, authentic or not.
     fn restore(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
 
+    /// Source of an authentic packet that came in UDP.
+    fn source_of(&self, _: &Packet) -> Option<SocketAddr> {
+        None
+    }
+
     /// From an authentic packet that is new to the one that goes on, and what that is.
     fn unwrap(&mut self, packet: &mut Packet, job: &Job<()>) -> Result<EtherType, DropReason>;
 }
@@ -71,11 +77,27 @@ pub struct Opener<S> {
 struct Associations<S> {
     table: SaTable<S>,
     expired: VecDeque<Expired>,
+    heard: VecDeque<HeardElsewhere>,
 }
+
+/// An authentic packet of an SA came from another address than that of the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeardElsewhere {
+    /// The SA.
+    pub id: SaId,
+    /// The address.
+    pub from: SocketAddr,
+}
+
+/// Interval at which the other end of an SA may be told to be elsewhere.
+const MOVE_EVERY: Duration = Duration::from_secs(1);
+/// Places to be told at a time.
+const HEARD_MAX: usize = BATCH;
 
 impl<S: Opening> Default for Opener<S> {
     fn default() -> Self {
-        let sas = Associations { table: SaTable::default(), expired: VecDeque::new() };
+        let (expired, heard) = (VecDeque::new(), VecDeque::with_capacity(HEARD_MAX));
+        let sas = Associations { table: SaTable::default(), expired, heard };
         Self { sas, in_flight: InFlight::default() }
     }
 }
@@ -143,6 +165,14 @@ impl<S: Opening> Opener<S> {
         Ok(())
     }
 
+    /// Gives an SA other ends: key, window and counters stay.
+    pub fn move_at(&mut self, index: u32, ends: &Endpoints) -> Result<(), SaError> {
+        match self.sas.table.at(index) {
+            Some((_, held)) => held.sa.base_mut().move_to(ends),
+            None => Err(SaError::Vacant(index)),
+        }
+    }
+
     /// Takes the SA off its index. Packets of it that an engine has still arrive.
     pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
         self.sas.table.retire(index, |sa| engine.retire(sa.base().key))
@@ -168,6 +198,12 @@ impl<S: Opening> Opener<S> {
     /// Bounds that were reached since the last call. What is not taken is there the next time.
     pub fn expired(&mut self) -> impl Iterator<Item = Expired> + '_ {
         std::iter::from_fn(|| self.sas.expired.pop_front())
+    }
+
+    /// Other ends that were elsewhere since the last call. What is not taken is there the next
+    /// time.
+    pub fn heard(&mut self) -> impl Iterator<Item = HeardElsewhere> + '_ {
+        std::iter::from_fn(|| self.sas.heard.pop_front())
     }
 
     /// The SAs, for `show sa` and to persist the edges of their windows.
@@ -339,11 +375,11 @@ impl<S: Opening> Protection for Associations<S> {
         packet: &mut Packet,
         job: &Job<()>,
     ) -> Result<Next, Aside> {
-        let _ = ctx;
-        let Some(held) = self.table.slot(job.ticket as u32) else {
+        let Self { table, expired, heard } = self;
+        let Some(held) = table.slot(job.ticket as u32) else {
             return Err(DropReason::EngineFailed.into());
         };
-        match open(&mut self.expired, held, packet, job) {
+        match open((ctx.now, expired, heard), held, packet, job) {
             Ok(ethertype) => {
                 let meta = packet.meta_mut();
                 (meta.vrf, meta.ethertype) = (held.sa.base().vrf, ethertype.0);
@@ -370,10 +406,32 @@ fn spend<S: Opening>(expired: &mut VecDeque<Expired>, held: &mut Held<S>, job: &
     held.sa.base_mut().meter.count(octets, held.id, expired);
 }
 
+/// Time, bounds of lives that are reached, and other ends that are elsewhere.
+type News<'a> = (Instant, &'a mut VecDeque<Expired>, &'a mut VecDeque<HeardElsewhere>);
+
+/// Notes where the other end is by a packet that is the newest: one that was under way for longer
+/// may be from where it was before.
+#[cold]
+fn note_source<S: Opening>(
+    (now, _, heard): News<'_>,
+    held: &mut Held<S>,
+    packet: &Packet,
+    job: &Job<()>,
+) {
+    let Some(from) = held.sa.source_of(packet) else { return };
+    let base = held.sa.base_mut();
+    let is_new = base.peer.address != Some(from) && base.window.edge() == job.number;
+    let is_early = base.peer.told.is_some_and(|told| now < told + MOVE_EVERY);
+    if is_new && !is_early && heard.len() < HEARD_MAX {
+        (base.peer.address, base.peer.told) = (Some(from), Some(now));
+        heard.push_back(HeardElsewhere { id: held.id, from });
+    }
+}
+
 /// The steps of finishing.
 #[inline(always)]
 fn open<S: Opening>(
-    expired: &mut VecDeque<Expired>,
+    (now, expired, heard): News<'_>,
     held: &mut Held<S>,
     packet: &mut Packet,
     job: &Job<()>,
@@ -398,6 +456,9 @@ fn open<S: Opening>(
     }
     if held.sa.base().lives {
         spend(expired, held, job);
+    }
+    if held.sa.base().follows {
+        note_source((now, expired, heard), held, packet, job);
     }
     // 3
     let sa = &mut held.sa;

@@ -84,7 +84,7 @@ pub(super) struct Varying {
 const LONGEST: usize = ipv6::Header::LEN + udp::Header::LEN + esp::Header::LEN;
 /// Octets of the most usual one: IPv4 and the ESP header.
 const USUAL: usize = ipv4::Header::LEN + esp::Header::LEN;
-/// The same with the IV behind it, which is the number.
+/// The same with the IV behind it.
 pub(super) const USUAL_FRONT: usize = USUAL + size_of::<u64>();
 
 /// Headers in front of what an SA sends, ready but for what changes with each packet.
@@ -185,7 +185,13 @@ impl Template {
     /// Puts a [usual](Self::is_usual) template and the IV in front of a packet: `total`
     /// octets from here to its end.
     #[inline(always)]
-    pub fn put_usual(&self, to: &mut [u8; USUAL_FRONT], total: u16, varying: Varying, number: u64) {
+    pub fn put_usual(
+        &self,
+        to: &mut [u8; USUAL_FRONT],
+        total: u16,
+        varying: Varying,
+        (number, iv): (u64, [u8; 8]),
+    ) {
         let word =
             |at: usize| u64::from_be_bytes(*self.octets[at..].first_chunk().expect("inside"));
         let (first, second) = self.ipv4(total, varying);
@@ -194,7 +200,7 @@ impl Template {
         to[8..16].copy_from_slice(&(word(8) | second).to_be_bytes());
         to[16..24].copy_from_slice(&word(16).to_be_bytes());
         to[20..28].copy_from_slice(&(word(20) | number & u64::from(u32::MAX)).to_be_bytes());
-        to[28..].copy_from_slice(&number.to_be_bytes());
+        to[28..].copy_from_slice(&iv);
     }
 
     /// Puts everything in front of a packet, which is `to`: `total` octets from here to

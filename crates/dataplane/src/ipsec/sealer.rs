@@ -205,7 +205,7 @@ impl<S: Sealing> Sealer<S> {
         let base = sa.base_mut();
         let coming = Coming {
             op: Op::Seal,
-            base: nonce(base.salt, [0; 8]),
+            base: nonce(base.salt, base.iv_of(0)),
             known: true,
             next: base.sequence.peek(),
         };
@@ -219,6 +219,23 @@ impl<S: Sealing> Sealer<S> {
         }
         self.sas.wants.extend(limit.map(|limit| Want { id, lease, limit }));
         Ok(id)
+    }
+
+    /// Gives an SA the ends, the adjacency and the MTU of a configuration: key, salt, numbers,
+    /// life and counters stay.
+    pub fn move_at(&mut self, index: u32, config: &OutboundConfig) -> Result<(), SaError> {
+        let Some((_, held)) = self.sas.table.at(index) else {
+            return Err(SaError::Vacant(index));
+        };
+        let none = Sequence::new(1, 0, held.sa.base().sequence.max());
+        let mut sa = S::new(config, none)?;
+        let (new, old) = (sa.base_mut(), held.sa.base_mut());
+        (new.key, new.salt, new.iv_front) = (old.key, old.salt, old.iv_front);
+        (new.stats, new.lives) = (old.stats, old.lives);
+        std::mem::swap(&mut new.sequence, &mut old.sequence);
+        std::mem::swap(&mut new.meter, &mut old.meter);
+        held.sa = sa;
+        Ok(())
     }
 
     /// Takes the SA off its index. Packets of it that an engine has still leave.
@@ -417,7 +434,7 @@ impl<S: Sealing> Protection for Associations<S> {
             Verdict::BadIcv | Verdict::Failed => Err(DropReason::EngineFailed),
         };
         match done {
-            Ok(()) => match held.sa.base().then {
+            Ok(()) => match held.sa.base().around() {
                 None => Ok(Next::Output),
                 Some(around) => nested(ctx, around, packet),
             },
@@ -440,7 +457,8 @@ impl<S: Sealing> Protection for Associations<S> {
 /// To the SA around the one that sealed a packet.
 #[cold]
 fn nested(ctx: &Ctx<'_>, around: u32, packet: &mut Packet) -> Result<Next, Aside> {
-    ctx.tables.sas.slots(ctx.worker).next(ctx.worker, around, packet)
+    // It has a number of the SA inside: it cannot wait for one around that.
+    ctx.tables.sas.slots(ctx.worker).next(ctx.worker, around, packet, &[])
 }
 
 /// Sends a packet that an SA made by itself on its way.
@@ -448,7 +466,7 @@ fn onwards(ctx: &mut Ctx<'_>, base: &Outbound, mut packet: Packet) {
     let meta = packet.meta_mut();
     (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
     meta.flags = FLAG_LOCAL | FLAG_EXEMPT;
-    let next = match base.then {
+    let next = match base.around() {
         None => Ok(Next::Output),
         Some(around) => nested(ctx, around, &mut packet),
     };

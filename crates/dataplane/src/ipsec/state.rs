@@ -1,6 +1,9 @@
 //! One SA: what its packets need, ready to use.
 
-use super::config::{Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside};
+use super::config::{
+    Df, EcnOut, Encap, Endpoints, Hops, INSTANCE_MAX, INSTANCE_NUMBERS, InboundConfig, Mode,
+    OutboundConfig, Outside,
+};
 use super::lifetime::{LifeView, Meter};
 use super::outer::{Inner, Template, Varying, ethertype, ident};
 use super::overhead::Overhead;
@@ -12,12 +15,13 @@ use crate::graph::FLAG_OPENED;
 use crate::protection::authentic::Candidate;
 use crate::protection::table::{self, SaError, SaId};
 use crate::{Lease, Sequence};
-use ferrule_base::{Secret, VrfId};
+use ferrule_base::{Instant, Secret, VrfId};
 use ferrule_crypto::{Ad, Job, KeyId, Op, Span, Suite, Verdict};
 use ferrule_pipeline::Meta;
 use ferrule_wire::{esp, ipv4};
 use std::mem::offset_of;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 
 /// Counters of an SA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,8 +37,8 @@ pub struct SaStats {
     pub bad_icv: u64,
     /// Opened, but not passed on: trailer, inner header, selectors, ECN, dummy.
     pub refused: u64,
-    /// In UDP, opened, and from another port than configured: the other end is
-    /// behind another address translation now. It is not followed.
+    /// In UDP, opened, and from another address or port than that of the other end: it is behind
+    /// another address translation now, or moved.
     pub moved: u64,
     /// Not sealed or opened: no number, no room, or the engine could not.
     pub failed: u64,
@@ -179,8 +183,10 @@ pub struct Outbound {
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
     pub(super) adjacency: u32,
-    /// The slot of the SA around this one.
-    pub(super) then: Option<u32>,
+    /// The part of an IV before the number.
+    pub(super) iv_front: u32,
+    /// The slot of the SA around this one, plus one.
+    then: Option<NonZeroU32>,
     /// The outer DF bit: the inner one under the first mask, or the second.
     pub(super) df: (u16, u16),
     /// The outer class: the inner one under the first mask, or the second.
@@ -205,7 +211,12 @@ pub struct Outbound {
 impl Outbound {
     /// Checks a configuration and prepares what it says; `key` is not yet set.
     pub fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
-        if !config.esn && sequence.max() > u32::MAX.into() {
+        let max = match (config.esn, config.instance) {
+            (true, 0) => u64::MAX,
+            (true, _) => INSTANCE_NUMBERS,
+            (false, _) => u32::MAX.into(),
+        };
+        if sequence.max() > max || config.instance > INSTANCE_MAX {
             return Err(SaError::Numbers);
         }
         Ok(Self {
@@ -216,7 +227,8 @@ impl Outbound {
             spi: spi(config.spi)?,
             salt: salt(config.keys.suite, &config.salt)?,
             adjacency: config.adjacency,
-            then: config.then,
+            iv_front: config.iv_front(),
+            then: config.then.map(|slot| NonZeroU32::MIN.saturating_add(slot)),
             df: match config.outside.df {
                 Df::Copy => (ipv4::DONT_FRAGMENT, 0),
                 Df::Set => (0, ipv4::DONT_FRAGMENT),
@@ -242,6 +254,19 @@ impl Outbound {
             },
             name: config.name.clone(),
         })
+    }
+
+    /// The slot of the SA around this one.
+    #[inline(always)]
+    pub(super) fn around(&self) -> Option<u32> {
+        self.then.map(|slot| slot.get() - 1)
+    }
+
+    /// IV of the packet of a number: different for every packet of this key, and for every SA that
+    /// has it with an instance of its own.
+    #[inline(always)]
+    pub(super) const fn iv_of(&self, number: u64) -> [u8; 8] {
+        ((self.iv_front as u64) << 32 | number).to_be_bytes()
     }
 
     /// The outer class.
@@ -275,7 +300,7 @@ impl Outbound {
             key: self.key,
             ticket: 0,
             number,
-            nonce: nonce(self.salt, number.to_be_bytes()),
+            nonce: nonce(self.salt, self.iv_of(number)),
             op: Op::Seal,
             verdict: Verdict::Pending,
             ad,
@@ -361,6 +386,20 @@ impl Ends {
     }
 }
 
+/// The other end of an SA in UDP.
+pub(super) struct Peer {
+    /// Where it is, or was told to be.
+    pub address: Option<SocketAddr>,
+    /// When it was told to be elsewhere.
+    pub told: Option<Instant>,
+}
+
+impl Peer {
+    fn new(address: Option<IpAddr>, port: Option<u16>) -> Self {
+        Self { address: address.zip(port).map(SocketAddr::from), told: None }
+    }
+}
+
 /// State common to inbound SAs. Up to the first counters it is what packets need.
 #[repr(C)]
 pub struct Inbound {
@@ -378,8 +417,11 @@ pub struct Inbound {
     pub(super) clamp: Option<u16>,
     /// The life has bounds: the meter counts.
     pub(super) lives: bool,
+    /// An authentic packet from elsewhere is told of.
+    pub(super) follows: bool,
     pub(super) stats: SaStats,
     pub(super) meter: Meter,
+    pub(super) peer: Peer,
     pub(super) suite: Suite,
     pub(super) record: [u8; 16],
     /// The edge that was told last.
@@ -399,7 +441,7 @@ impl Inbound {
             key: KeyId::default(),
             spi: spi(config.spi)?,
             salt: salt(config.keys.suite, &config.salt)?,
-            ends: Ends::new(config.source, config.destination)?,
+            ends: Ends::new(config.source.filter(|_| !config.follows), config.destination)?,
             window: Window::new(config.window, edge),
             vrf: config.vrf,
             selectors: selectors.map_err(|(place, e)| SaError::Selector(place, e))?,
@@ -407,13 +449,23 @@ impl Inbound {
             slot: config.slot,
             clamp: config.clamp,
             lives: config.life.is_some(),
+            follows: config.follows,
             meter: Meter::new(config.life.as_ref(), edge),
             stats: SaStats::default(),
+            peer: Peer::new(config.source, config.encap.map(|ports| ports.remote)),
             suite: config.keys.suite,
             record: config.record,
             told: 0,
             name: config.name.clone(),
         })
+    }
+
+    /// Gives it other ends, of the same address family.
+    pub(super) fn move_to(&mut self, ends: &Endpoints) -> Result<(), SaError> {
+        let Endpoints { local, remote, ports } = *ends;
+        self.ends = Ends::new(Some(remote).filter(|_| !self.follows), local)?;
+        self.peer = Peer::new(Some(remote), ports.map(|(_, remote)| remote));
+        Ok(())
     }
 
     /// The candidate of a packet that shows the low half of its number.

@@ -11,6 +11,7 @@ use ferrule_crypto::Job;
 use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::Ends;
 use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext, udp};
+use std::net::{IpAddr, SocketAddr};
 
 /// A keepalive's one octet (RFC 3948 section 2.3).
 pub(super) const KEEPALIVE: [u8; 1] = [0xff];
@@ -68,7 +69,24 @@ fn ends(data: &[u8]) -> Option<Ends> {
     }
 }
 
+/// Source of a datagram whose UDP header is at `at`.
+fn source(data: &[u8], at: usize) -> Option<SocketAddr> {
+    let (header, _) = udp::Header::ref_from_prefix(data.get(at..)?).ok()?;
+    let address: IpAddr = match ends(data)? {
+        Ends::V4(source, _) => source.into(),
+        Ends::V6(source, _) => source.into(),
+    };
+    Some((address, header.src.get()).into())
+}
+
 impl InboundSa {
+    /// Source of an opened packet that came in UDP.
+    pub(super) fn source_of(&self, packet: &Packet) -> Option<SocketAddr> {
+        self.udp?;
+        let around = esp::Header::LEN + usize::from(self.shape.iv) + udp::Header::LEN;
+        source(packet.data(), usize::from(packet.meta().offset).checked_sub(around)?)
+    }
+
     /// Decapsulation of an authentic packet of an SA in UDP or in transport mode.
     #[inline(never)]
     pub(super) fn unwrap_special(
@@ -79,11 +97,10 @@ impl InboundSa {
         let start = usize::from(packet.meta().offset);
         let esp = start.checked_sub(esp::Header::LEN + usize::from(self.shape.iv));
         let mut head = esp.ok_or(DropReason::Malformed)?;
-        if let Some(ports) = self.udp {
+        if self.udp.is_some() {
             head = head.checked_sub(udp::Header::LEN).ok_or(DropReason::Malformed)?;
-            let header = packet.data().get(head..).unwrap_or_default();
-            let from = udp::Header::ref_from_prefix(header).map(|(h, _)| h.src.get());
-            self.base.stats.moved += u64::from(from != Ok(ports.remote));
+            let from = source(packet.data(), head);
+            self.base.stats.moved += u64::from(from != self.base.peer.address);
         }
         match self.mode {
             Mode::Tunnel => self.unwrap_tunnel(packet, job),

@@ -82,14 +82,15 @@ impl Special {
 
 /// The checksum of the UDP datagram in an IPv6 packet, which must be there (RFC 8200
 /// section 8.1).
-pub(super) fn fill_udp(packet: &mut Packet, ends: &Ends) -> Result<(), DropReason> {
+pub(super) fn fill_udp(packet: &mut Packet) -> Result<(), DropReason> {
     let data = packet.data_mut();
     let (header, payload) =
         ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
     let upper = ipv6ext::walk(header.next(), payload).map_err(DropReason::from)?;
+    let ends = header.ends();
     let datagram = data.get_mut(ipv6::Header::LEN + upper.offset..);
     let datagram = datagram.filter(|d| d.len() >= udp::Header::LEN).ok_or(DropReason::Malformed)?;
-    udp::fill_checksum(ends, datagram);
+    udp::fill_checksum(&ends, datagram);
     Ok(())
 }
 

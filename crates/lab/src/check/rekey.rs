@@ -77,7 +77,7 @@ fn renewal(rekey: &Rekey, configs: &[Config], macs: &[Vec<MacAddr>]) -> Option<R
     let place = rekey.sa.checked_rem(sealing.len() + config.tunnels.len())?;
     let Some(&secy) = sealing.get(place) else {
         let tunnel = place - sealing.len();
-        let old = config.tunnels.get(tunnel)?.outbound.clone();
+        let old = config.tunnels.get(tunnel)?.outbound.first()?.clone();
         let mut new = SaConfig { spi: old.spi ^ SPI_BIT, ..old.clone() };
         new.keys.key = renewed(&old.keys.key);
         new.keys.mac_key = renewed(&old.keys.mac_key);
@@ -139,17 +139,20 @@ impl Renewal {
             Self::Tunnel { tunnel, old, new } => {
                 if step == 1 {
                     let own = config.tunnels.get_mut(*tunnel).filter(|_| is_owner);
-                    return own.map(|t| t.outbound = at_home(&t.outbound, new)).is_some();
+                    let own = own.and_then(|t| t.outbound.first_mut());
+                    return own.map(|sa| *sa = at_home(sa, new)).is_some();
                 }
                 let is_old =
                     |sa: &SaConfig| sa.spi == old.spi && sa.keys.key.same_as(&old.keys.key);
-                let Some(t) = config.tunnels.iter_mut().find(|t| is_old(&t.inbound)) else {
+                let mut tunnels = config.tunnels.iter_mut().map(|t| &mut t.inbound);
+                let Some(inbound) = tunnels.find(|sas| sas.first().is_some_and(is_old)) else {
                     return false;
                 };
+                let new = at_home(&inbound[0], new);
                 if step == 0 {
-                    t.also_inbound.push(at_home(&t.inbound, new));
+                    inbound.push(new);
                 } else {
-                    t.inbound = t.also_inbound.pop().unwrap_or_else(|| at_home(&t.inbound, new));
+                    *inbound = vec![inbound.pop().filter(|_| inbound.len() > 1).unwrap_or(new)];
                 }
                 true
             }

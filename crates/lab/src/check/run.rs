@@ -111,7 +111,7 @@ fn given(
 /// Names the keys that a node seals with.
 fn name_keys(nonces: &NonceLedger, name: &str, config: &Config) {
     for t in &config.tunnels {
-        for sa in t.outbound() {
+        for sa in &t.outbound {
             nonces.name(sa.keys.identity(), &format!("tunnel {} of {name}", t.name));
         }
     }

@@ -90,7 +90,8 @@ impl From<Next> for Place {
             | Next::Control
             | Next::Eapol
             | Next::TransmitFirst
-            | Next::Resolve => Self::Refused(DropReason::UnknownProtocol),
+            | Next::Resolve
+            | Next::Acquire => Self::Refused(DropReason::UnknownProtocol),
         }
     }
 }

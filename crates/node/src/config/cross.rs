@@ -137,7 +137,7 @@ fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for ((raw, _), tunnel) in pairs(file).zip(&config.tunnels) {
         let raw = raw.get_ref();
         let mut own = HashSet::new();
-        for (raw, sa) in raw.all_in().zip(tunnel.inbound()) {
+        for (raw, sa) in raw.all_in().zip(&tunnel.inbound) {
             let twice = !own.insert(sa.spi);
             let other = if twice { Some(&tunnel) } else { inbound.get(&sa.spi) };
             if let Some(other) = other {
@@ -152,7 +152,7 @@ fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
         for spi in own {
             inbound.entry(spi).or_insert(tunnel);
         }
-        for (raw, sa) in raw.all_out().zip(tunnel.outbound()) {
+        for (raw, sa) in raw.all_out().zip(&tunnel.outbound) {
             match outbound.entry((sa.spi, tunnel.remote)) {
                 Entry::Vacant(free) => {
                     free.insert(tunnel);
@@ -178,11 +178,11 @@ fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     // The pairs that have each, by their numbers.
     let mut having: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
     for (number, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
-        let sas = tunnel.outbound().chain(tunnel.inbound());
+        let sas = tunnel.outbound.iter().chain(&tunnel.inbound);
         let keys: Vec<_> = sas.map(|sa| fingerprint(&sa.keys.key, sa.salt.expose())).collect();
         if tunnel.suite.is_counter_mode() {
             let raws = raw.get_ref().all_out().chain(raw.get_ref().all_in());
-            let out = |at| at <= tunnel.also_outbound.len();
+            let out = |at| at < tunnel.outbound.len();
             for (at, (raw, own)) in raws.zip(&keys).enumerate() {
                 if let Some(first) = keys[..at].iter().position(|other| other == own) {
                     let both = out(first) && !out(at);
@@ -201,7 +201,8 @@ fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
                     "tunnels `{}` and `{}` share a key: nonces would be used twice",
                     config.tunnels[other].name, tunnel.name
                 );
-                let span = raw.get_ref().outbound.get_ref().key.span();
+                let first = raw.get_ref().all_out().next();
+                let span = first.map_or(raw.span(), |sa| sa.get_ref().key.span());
                 r.problems.add(span, what, "make a key for each: `ferrule init key`");
             }
         }

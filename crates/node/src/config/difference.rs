@@ -442,6 +442,7 @@ fn tunnel(config: &Config, tunnel: &TunnelConfig, all: &mut Vec<Entry>) {
         "clamp-mss": clamp_mss = plain(clamp_mss),
         "outer header": outside = debug(outside),
         "encapsulation": encap = debug(encap),
+        "follow": follows = plain(follows),
         "tfc": tfc = debug(tfc),
         "dummy": dummies = plain(dummies),
         "ah-align": ah_align = plain(ah_align),
@@ -449,14 +450,15 @@ fn tunnel(config: &Config, tunnel: &TunnelConfig, all: &mut Vec<Entry>) {
         "vrf": vrf = plain(&config.vrfs[*vrf]),
         "placement": placement = plain(placement.name()),
         "every-worker": shared = optional(shared),
-        "out": outbound = plain(format!("{:#x}", outbound.spi)),
-        "in": inbound = plain(format!("{:#x}", inbound.spi)),
-    } but { name, mode, via, home, also_outbound, also_inbound });
+        "keying": external = plain(if *external { "external" } else { "file" }),
+        "out": outbound = optional(&outbound.first().map(|sa| format!("{:#x}", sa.spi))),
+        "in": inbound = optional(&inbound.first().map(|sa| format!("{:#x}", sa.spi))),
+    } but { name, mode, via, home });
     let section = if tunnel.mode == Mode::Tunnel { "tunnel" } else { "transport" };
     let name = &tunnel.name;
     all.push(Entry { section, name: name.clone(), values });
-    let out = tunnel.outbound().map(|sa| ("out", sa));
-    let inn = tunnel.inbound().map(|sa| ("in", sa));
+    let out = tunnel.outbound.iter().map(|sa| ("out", sa));
+    let inn = tunnel.inbound.iter().map(|sa| ("in", sa));
     for (way, sa) in out.chain(inn) {
         let SaConfig { spi, keys, salt, worker, fixed: _, lifetimes } = sa;
         let secrets = vec![keys.key.clone(), keys.mac_key.clone(), salt.clone()];

@@ -19,6 +19,7 @@
 //!   encapsulation = "udp"     # RFC 3948
 //!   ports = [4500, 4500]      # ours, theirs
 //!   keepalive-seconds = 20    # 0: none
+//!   follow = false            # * the other end to where its packets come from
 //!   tfc = "whole"             # or a number of octets; left out: no padding
 //!   dummy = 0                 # packets in a second
 //!   then = "u"                # the pair around this one
@@ -28,6 +29,7 @@
 //!   peer-window = 1024        # the replay window of the other end; 0: none
 //!   also-out = [{ spi = 0x1002, key = "out.2.key" }]  # for more workers
 //!   also-in = [{ spi = 0x1003, key = "in.2.key" }]
+//!   keying = "file"           # or "external": a keying program gives the SAs, none is here
 //!   [tunnel.out]              # lifetimes: `life`
 //!   spi = 0x1000
 //!   key = "out.key"
@@ -152,10 +154,10 @@ impl Pair<'_> {
         }
         let placement = r.placement(raw.placement.as_ref(), config);
         r.suite_at(&raw.suite, suite, placement, config).then_some(())?;
+        let external = self.is_external(r, suite, placement)?;
         let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement);
-        let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
-        let also_outbound: Option<Vec<_>> = raw.also_out.iter().map(&mut sa).collect();
-        let also_inbound: Option<Vec<_>> = raw.also_in.iter().map(&mut sa).collect();
+        let outbound: Option<Vec<SaConfig>> = raw.all_out().map(&mut sa).collect();
+        let inbound: Option<Vec<SaConfig>> = raw.all_in().map(&mut sa).collect();
         let mut pair = TunnelConfig {
             name: raw.name.get_ref().clone(),
             local,
@@ -171,6 +173,7 @@ impl Pair<'_> {
             clamp_mss: raw.clamp_mss.as_ref().is_some_and(|clamp| *clamp.get_ref()),
             outside: self.outside(r),
             encap,
+            follows: self.follows(r),
             tfc: self.tfc(r),
             dummies: r.number(raw.dummy.as_ref(), 0, 0..=1000, "dummy") as u32,
             ah_align,
@@ -180,13 +183,67 @@ impl Pair<'_> {
             via,
             shared: self.shared(r, placement, config.cores.len()),
             home: self.at % config.cores.len().max(1),
+            external,
             outbound: outbound?,
-            also_outbound: also_outbound?,
             inbound: inbound?,
-            also_inbound: also_inbound?,
         };
         self.settle(r, &mut pair, config.cores.len());
         Some(pair)
+    }
+
+    /// True if a keying program gives the SAs: then the file has none, and otherwise both.
+    fn is_external(&self, r: &mut Reader<'_>, suite: Suite, placement: Placement) -> Option<bool> {
+        let raw = self.raw.get_ref();
+        let external = match &raw.keying {
+            Some(word) => r.choice(word, "keying", &[("file", false), ("external", true)])?,
+            None => false,
+        };
+        self.fits_around(r);
+        if !external {
+            for (key, sa) in [("in", &raw.inbound), ("out", &raw.outbound)] {
+                if sa.is_none() {
+                    let what = format!("`{}` has no SA `{key}`", raw.name.get_ref());
+                    let remedy = format!(
+                        "add {key} = {{ spi = NUMBER, key = \"FILE\" }}, or keying = \"external\" \
+                         if a keying program gives the SAs"
+                    );
+                    r.problems.add(self.raw.span(), what, remedy);
+                }
+            }
+            return (raw.inbound.is_some() && raw.outbound.is_some()).then_some(false);
+        }
+        for sa in raw.all_in().chain(raw.all_out()) {
+            let what = "an SA of the file, with `keying = \"external\"`";
+            r.problems.add(sa.span(), what, "take it out, or take keying out");
+        }
+        let span = raw.placement.as_ref().map_or(self.raw.span(), Spanned::span);
+        if matches!(placement, Placement::Token | Placement::Inline) {
+            let what = format!("`keying = \"external\"` with placement {}", placement.name());
+            let remedy = "use \"software\" or \"look-aside\": keys of a token and of a card are \
+                          in the file";
+            r.problems.add(span, what, remedy);
+        }
+        if suite.esp_salt_len() > 0 && suite.esp_iv_len() == 0 {
+            let what = format!("`keying = \"external\"` with {suite}, whose IVs are the numbers");
+            let remedy = "use the suite with an IV in each packet: a key may come again";
+            r.problems.add(raw.suite.span(), what, remedy);
+        }
+        if let Some(every) = &raw.every_worker {
+            let what = "`every-worker` with `keying = \"external\"`";
+            let remedy = "take it out: the keying program gives each worker an SA of its own";
+            r.problems.add(every.span(), what, remedy);
+        }
+        Some(true)
+    }
+
+    /// A packet of a pair inside another has a number: it cannot wait for an SA around it.
+    fn fits_around(&self, r: &mut Reader<'_>) {
+        let around = self.around.as_ref().filter(|(_, around)| around.external);
+        if let (Some((_, around)), Some(then)) = (around, &self.raw.get_ref().then) {
+            let what =
+                format!("`{}` is around another pair, and its keys are external", around.name);
+            r.problems.add(then.span(), what, "give the pair around it keys in the file");
+        }
     }
 
     /// The replay window for which every worker seals with one SA.
@@ -232,7 +289,7 @@ impl Pair<'_> {
         pair.spread(workers);
         self.fits_card(r, pair);
         let mut seen = HashSet::new();
-        for (raw, sa) in self.raw.get_ref().all_out().zip(pair.outbound()) {
+        for (raw, sa) in self.raw.get_ref().all_out().zip(&pair.outbound) {
             if seen.insert(sa.worker) {
                 continue;
             }
@@ -309,6 +366,24 @@ impl Pair<'_> {
         let seconds = r.number(seconds, KEEPALIVE, 0..=3600, "keepalive-seconds") as u64;
         let keepalive = (seconds != 0).then(|| Duration::from_secs(seconds));
         Some(Encap { local, remote, keepalive })
+    }
+
+    /// True if the other end is followed. In transport mode it is the host of the selectors, and
+    /// without UDP no address translation is expected to change.
+    fn follows(&self, r: &mut Reader<'_>) -> bool {
+        let raw = self.raw.get_ref();
+        let Some(follow) = raw.follow.as_ref().filter(|follow| *follow.get_ref()) else {
+            return false;
+        };
+        let mut wrong = |what: &str, remedy: &str| r.problems.add(follow.span(), what, remedy);
+        if self.mode == Mode::Transport {
+            wrong("`follow` in transport mode, whose ends are the hosts", "take it out");
+        } else if raw.encapsulation.is_none() {
+            wrong("`follow` without ESP in UDP", "add encapsulation = \"udp\", or take it out");
+        } else if self.around.is_some() {
+            wrong("`follow` of a pair inside another", "let the pair around it follow");
+        }
+        true
     }
 
     /// The replay window: the standards know none of fewer than 32 packets (RFC 4303

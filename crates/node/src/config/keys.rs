@@ -12,7 +12,7 @@
 
 use super::TokenConfig;
 use ferrule_base::Secret;
-use ferrule_crypto::Suite;
+use ferrule_crypto::{KeySpec, Suite};
 
 /// Where key files are read from.
 pub trait KeySource {
@@ -114,6 +114,22 @@ pub fn sak(text: &Secret) -> Result<(Secret, Secret), String> {
         16 | 32 => Ok((cipher, salt)),
         0 => Err("there is no `cipher`".into()),
         other => Err(format!("`cipher` has {other} octets, 16 or 32 are needed")),
+    }
+}
+
+/// The keys of a suite in the text of a key file, and the salt, of the right lengths.
+pub fn key_of_suite(text: &Secret, suite: Suite) -> Result<(KeySpec, Secret), String> {
+    let KeyFile { cipher, integrity, salt, .. } = KeyFile::parse(text)?;
+    let needs = [
+        ("cipher", cipher.len(), suite.key_len()),
+        ("integrity", integrity.len(), suite.mac_key_len()),
+        ("salt", salt.len(), suite.esp_salt_len()),
+    ];
+    match needs.into_iter().find(|(_, has, needs)| has != needs) {
+        Some((word, has, needs)) => {
+            Err(format!("has {has} octets of `{word}`, {needs} are needed for {suite}"))
+        }
+        None => Ok((KeySpec::new(suite, cipher, integrity), salt)),
     }
 }
 

@@ -35,7 +35,7 @@ pub use acl::{AclConfig, AclEntryConfig};
 pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, LAB_KEY, cak, named_key, sak};
+pub use keys::{KeySource, LAB_KEY, cak, key_of_suite, named_key, sak};
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
@@ -45,8 +45,9 @@ pub use traffic::Traffic;
 
 use ferrule_base::{Duration, MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
+
 pub use ferrule_dataplane::ipsec::{
-    Encap, Fragment, Lifetime, Lifetimes, Mode, Outside, SaProtocol, Tfc,
+    Encap, Fragment, Lifetime, Lifetimes, Mode, Outside, Overhead, SaProtocol, Tfc,
 };
 pub use ferrule_dataplane::macsec::{Replay, SecyConfig, Validate};
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
@@ -541,6 +542,8 @@ pub struct TunnelConfig {
     pub outside: Outside,
     /// In UDP.
     pub encap: Option<Encap>,
+    /// The other end is followed to the address from which its packets come.
+    pub follows: bool,
     /// Padding against traffic analysis.
     pub tfc: Tfc,
     /// Dummy packets in a second.
@@ -560,46 +563,46 @@ pub struct TunnelConfig {
     /// Every worker seals, by numbers of one range, for a replay window of so many packets at
     /// the other end; 0: it has none.
     pub shared: Option<u32>,
-    /// To the other end.
-    pub outbound: SaConfig,
-    /// More of them, each at a worker of its own for what it has (RFC 9611).
-    pub also_outbound: Vec<SaConfig>,
-    /// From the other end.
-    pub inbound: SaConfig,
-    /// More of them, alike but for SPI and keys: while keys change, those before and
+    /// Its SAs are a keying program's, which gives and takes them while the node runs: the file
+    /// has none.
+    pub external: bool,
+    /// To the other end, each at a worker of its own for what it has (RFC 9611).
+    pub outbound: Vec<SaConfig>,
+    /// From the other end, alike but for SPI and keys: while keys change, also those before and
     /// those to come.
-    pub also_inbound: Vec<SaConfig>,
+    pub inbound: Vec<SaConfig>,
 }
 
 impl TunnelConfig {
-    /// Every SA to the other end, each at a worker of its own.
-    pub fn outbound(&self) -> impl Iterator<Item = &SaConfig> {
-        std::iter::once(&self.outbound).chain(&self.also_outbound)
-    }
-
-    /// Every SA from the other end.
-    pub fn inbound(&self) -> impl Iterator<Item = &SaConfig> {
-        std::iter::once(&self.inbound).chain(&self.also_inbound)
-    }
-
     /// Every SA of both directions.
     pub(crate) fn sas_mut(&mut self) -> impl Iterator<Item = &mut SaConfig> {
-        let out = std::iter::once(&mut self.outbound).chain(&mut self.also_outbound);
-        out.chain(std::iter::once(&mut self.inbound)).chain(&mut self.also_inbound)
+        self.outbound.iter_mut().chain(&mut self.inbound)
     }
 
     /// Gives SAs of which the file does not say whose they are to workers: all to one, or,
     /// where there are several outbound ones, each to the next.
     pub(crate) fn spread(&mut self, workers: usize) {
         let workers = workers.max(1);
-        let taken: Vec<usize> = self.outbound().filter(|s| s.fixed).map(|s| s.worker).collect();
-        let (home, several) = (self.home, !self.also_outbound.is_empty());
+        let fixed = self.outbound.iter().filter(|sa| sa.fixed);
+        let taken: Vec<usize> = fixed.map(|sa| sa.worker).collect();
+        let (home, several) = (self.home, self.outbound.len() > 1);
         let mut free = (0..workers).map(|n| (home + n) % workers).filter(|n| !taken.contains(n));
-        let out = std::iter::once(&mut self.outbound).chain(&mut self.also_outbound);
+        let out = self.outbound.iter_mut();
         out.filter(|sa| !sa.fixed).for_each(|sa| sa.worker = free.next().unwrap_or(home));
-        let inn = std::iter::once(&mut self.inbound).chain(&mut self.also_inbound);
-        for (n, sa) in inn.enumerate().filter(|(_, sa)| !sa.fixed) {
+        for (n, sa) in self.inbound.iter_mut().enumerate().filter(|(_, sa)| !sa.fixed) {
             sa.worker = if several { (home + n) % workers } else { home };
+        }
+    }
+
+    /// Octets around its packets.
+    pub fn overhead(&self) -> Overhead {
+        Overhead {
+            protocol: self.protocol,
+            suite: self.suite,
+            mode: self.mode,
+            v6: self.local.is_ipv6(),
+            udp: self.encap.is_some(),
+            ah_align: self.ah_align,
         }
     }
 
@@ -650,8 +653,8 @@ impl Config {
             tunnel.home = before.home;
             tunnel.spread(self.cores.len());
             // An inbound SA stays with its window, whatever place it has among the others.
-            for sa in std::iter::once(&mut tunnel.inbound).chain(&mut tunnel.also_inbound) {
-                let same = before.inbound().find(|old| old.spi == sa.spi);
+            for sa in &mut tunnel.inbound {
+                let same = before.inbound.iter().find(|old| old.spi == sa.spi);
                 if let (Some(old), false) = (same, sa.fixed) {
                     sa.worker = old.worker;
                 }

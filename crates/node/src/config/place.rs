@@ -190,8 +190,8 @@ mod tests {
             let text = gateway(tunnel, tables);
             let config = Config::parse("g.toml", &text, &mut named_key).unwrap();
             let tunnel = &config.tunnels[0];
-            assert_eq!(tunnel.outbound.keys.place, place);
-            assert_eq!(tunnel.inbound.keys.place, place);
+            assert_eq!(tunnel.outbound[0].keys.place, place);
+            assert_eq!(tunnel.inbound[0].keys.place, place);
         }
     }
 

@@ -86,7 +86,7 @@ mod tests {
         let mut config = gateway(WAY, "");
         config.place_all(Placement::Token, &|key| format!("{} octets", key.len()));
         let place = Place::Token(TokenKey::new("16 octets"));
-        assert_eq!(config.tunnels[0].outbound.keys.place, place);
+        assert_eq!(config.tunnels[0].outbound[0].keys.place, place);
         assert_eq!(config.secys[0].transmit[0].label.as_deref(), Some("16 octets"));
     }
 }

@@ -611,6 +611,10 @@ pub(super) struct Tunnel {
     /// ESP in UDP: seconds of silence after which a keepalive is sent; 0: none.
     #[schemars(range(min = 0, max = 3600), extend("default" = 20))]
     pub keepalive_seconds: Option<Number>,
+    /// ESP in UDP, in tunnel mode: the other end is where its authentic packets come from, behind
+    /// another address translation or somewhere else. `remote` is where it is at first.
+    #[schemars(extend("default" = false))]
+    pub follow: Option<Spanned<bool>>,
     /// Path MTUs are learned from ICMP errors about sealed packets.
     #[schemars(extend("default" = true))]
     pub learn_mtu: Option<Spanned<bool>>,
@@ -639,15 +643,19 @@ pub(super) struct Tunnel {
     /// worker; 0: it has none.
     #[schemars(range(min = 0, max = u32::MAX))]
     pub peer_window: Option<Number>,
+    /// Where SAs are from: the file, or a keying program by the management socket
+    /// (docs/howto/keying.md).
+    #[schemars(extend("enum" = ["file", "external"]), extend("default" = "file"))]
+    pub keying: Option<Text>,
     /// SA from the other end.
     #[serde(rename = "in")]
-    pub inbound: Spanned<Sa>,
+    pub inbound: Option<Spanned<Sa>>,
     /// More SAs from the other end: during a change of keys, or one for each worker there.
     #[serde(default)]
     pub also_in: Vec<Spanned<Sa>>,
     /// SA to the other end.
     #[serde(rename = "out")]
-    pub outbound: Spanned<Sa>,
+    pub outbound: Option<Spanned<Sa>>,
     /// More SAs to the other end, each at a worker of its own (RFC 9611).
     #[serde(default)]
     pub also_out: Vec<Spanned<Sa>>,
@@ -656,12 +664,12 @@ pub(super) struct Tunnel {
 impl Tunnel {
     /// Every SA to the other end.
     pub fn all_out(&self) -> impl Iterator<Item = &Spanned<Sa>> {
-        std::iter::once(&self.outbound).chain(&self.also_out)
+        self.outbound.iter().chain(&self.also_out)
     }
 
     /// Every SA from the other end.
     pub fn all_in(&self) -> impl Iterator<Item = &Spanned<Sa>> {
-        std::iter::once(&self.inbound).chain(&self.also_in)
+        self.inbound.iter().chain(&self.also_in)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Orders of keying protocols about SAs of ESP and AH: add, use, drop. Each is answered once.
+//! Orders of keying protocols about SAs of ESP and AH: add, use, move, drop. Each is answered
+//! once.
 //!
 //! A tunnel of the configuration is the template: its policies, addresses, suite, path and
 //! placement. A protocol agrees on SPI and keys of an SA of it.
@@ -7,16 +8,20 @@ use super::Control;
 use crate::config::{Placement, SaConfig};
 use crate::incident::Incident;
 use crate::message::{Command, Seat};
-use crate::sas::{Answer, Client, OutboundPart, Sa, taken};
+use crate::sas::{Agreement, Answer, Client, OutboundPart, Sa, taken};
 use crate::static_keys::{self, Version, inbound, max_of, outbound};
 use ferrule_base::{Instant, PortId, Secret};
 use ferrule_control::{Refused, Token};
 use ferrule_crypto::KeySpec;
 use ferrule_dataplane::Sequence;
-use ferrule_dataplane::ipsec::{Allowance, InboundConfig, Lifetimes, OutboundConfig};
+use ferrule_dataplane::graph::Next;
+use ferrule_dataplane::ipsec::{
+    Allowance, Endpoints, INSTANCE_NUMBERS, InboundConfig, Lifetimes, OutboundConfig,
+};
+use ferrule_pipeline::Packet;
 
-/// SA that a keying protocol agreed on. Its key is nowhere else: it dies with the process, and no
-/// record keeps its numbers.
+/// SA that a keying protocol agreed on. No record keeps its numbers: where keys come from outside,
+/// and may come again, its instance makes its nonces its own.
 #[derive(Clone, Debug)]
 pub struct AgreedSa {
     /// The tunnel of the configuration.
@@ -40,8 +45,10 @@ pub enum SaOrder {
     AddInbound(AgreedSa),
     /// Be ready to seal; nothing is sent yet.
     AddOutbound(AgreedSa),
-    /// Seal by this outbound SA the packets for its tunnel, from now on.
-    Use(Sa),
+    /// Seal by this outbound SA what one worker, or all, have for its tunnel, from now on.
+    Use(Sa, Option<usize>),
+    /// Give an SA other ends: key, numbers and window stay.
+    Move(Sa, Endpoints),
     /// Let go of an SA, once nothing is under way to it.
     Drop(Sa),
 }
@@ -54,23 +61,78 @@ impl Control {
         let refused = match order {
             SaOrder::AddInbound(sa) => self.add(token, sa, false).err(),
             SaOrder::AddOutbound(sa) => self.add(token, sa, true).err(),
-            SaOrder::Use(Sa::Outbound(index)) if self.sas.has_agreed(Sa::Outbound(index)) => {
-                for worker in 0..self.links.len() {
-                    self.sas.fill(&self.shared.directories, worker, index);
-                }
-                self.sas.answer(token, Sa::Outbound(index));
-                None
+            SaOrder::Use(sa @ Sa::Outbound(index), worker) if self.sas.has_agreed(sa) => {
+                self.put_to_use(token, index, worker).err()
+            }
+            SaOrder::Move(sa, ends) if self.sas.has_agreed(sa) => {
+                self.move_sa(sa, &ends, Client::Keying(token)).err()
             }
             SaOrder::Drop(sa) if self.sas.has_agreed(sa) => {
                 self.sas.drop(&self.shared.directories, sa, Client::Keying(token));
                 None
             }
-            SaOrder::Use(_) | SaOrder::Drop(_) => Some(Refused("there is no such SA".into())),
+            SaOrder::Use(..) | SaOrder::Move(..) | SaOrder::Drop(_) => {
+                Some(Refused("there is no such SA".into()))
+            }
         };
         if let Some(Refused(why)) = refused {
             self.sas.refuse(token, why);
         }
         token
+    }
+
+    /// The SA of a tunnel on which a keying protocol agreed, by its SPI.
+    pub fn agreed(&self, tunnel: &str, spi: u32, is_outbound: bool) -> Option<Sa> {
+        let slot = self.shared.slots.get(&tunnel.to_owned())? as u32;
+        self.sas.find_agreed(Agreement { slot, spi, is_outbound })
+    }
+
+    /// A worker, or all, seal by an outbound SA; packets that waited for one go on.
+    fn put_to_use(
+        &mut self,
+        token: Token,
+        index: u32,
+        worker: Option<usize>,
+    ) -> Result<(), Refused> {
+        let workers = self.links.len();
+        if let Some(worker) = worker.filter(|&worker| worker >= workers) {
+            return Err(no_worker(worker));
+        }
+        for worker in worker.map_or(0..workers, |one| one..one + 1) {
+            self.sas.fill(&self.shared.directories, worker, index);
+        }
+        let sa = Sa::Outbound(index);
+        self.sas.answer(token, sa);
+        if let Some((slot, _)) = self.sas.slot_and_spi(sa) {
+            self.external.acquires.answered(slot, &mut self.links, &mut self.exchange);
+        }
+        Ok(())
+    }
+
+    /// Keeps a packet whose tunnel has no SA, and asks for one.
+    pub(super) fn acquire(&mut self, now: Instant, worker: usize, packet: Packet) {
+        let slot = packet.meta().sa;
+        if self.shared.directories.workers.slots(worker as u8).get(slot).is_some() {
+            // It was put to use meanwhile.
+            return self.exchange.inject(&mut self.links, worker, Next::Policy, packet);
+        }
+        let asks = self.external.acquires.handle_waiting(now, worker, packet, &mut self.exchange);
+        let asks = asks.and_then(|header| self.wanted(slot, header));
+        self.incidents.extend(asks);
+    }
+
+    /// Tunnels whose packets wait for an SA, for a program that comes later than they did.
+    pub fn acquiring(&self) -> Vec<Incident> {
+        self.external
+            .acquires
+            .waiting()
+            .filter_map(|(slot, header)| self.wanted(slot, header))
+            .collect()
+    }
+
+    fn wanted(&self, slot: u32, header: Vec<u8>) -> Option<Incident> {
+        let tunnel = self.config.tunnels[self.compiled.tunnel_of(slot)?].name.clone();
+        Some(Incident::Acquire { tunnel, header })
     }
 
     /// The next answer to an order.
@@ -85,7 +147,7 @@ impl Control {
         let number = number.and_then(|slot| self.compiled.tunnel_of(slot as u32));
         let number = number.ok_or_else(|| Refused(format!("there is no tunnel `{tunnel}`")))?;
         if worker >= self.links.len() {
-            return Err(Refused(format!("there is no worker {worker}")));
+            return Err(no_worker(worker));
         }
         let of = &self.config.tunnels[number];
         let (wanted, given) = (of.suite, keys.suite);
@@ -111,17 +173,30 @@ impl Control {
             if self.sas.makes(print) || self.leases.has(print) {
                 return Err(Refused("its key makes the nonces of another SA".into()));
             }
-            let config = Box::new(OutboundConfig { life, ..outbound(version, number, &sa) });
-            let numbers = Sequence::unlimited(1, max_of(of));
+            if self.agreed(&tunnel, spi, true).is_some() {
+                return Err(taken(spi));
+            }
+            let config = outbound(version, number, &sa);
+            let max = max_of(of).min(INSTANCE_NUMBERS);
+            let instance = match &mut self.external.instances {
+                Some(instances) => instances.next(&mut self.leases).ok_or_else(no_instance)?,
+                None => 0,
+            };
+            let config = Box::new(OutboundConfig { life, instance, ..config });
+            let numbers = Sequence::unlimited(1, max);
             let parts = vec![OutboundPart { seat, config, numbers }];
-            self.sas.add_outbound(directories, self.compiled.slots[number], parts, client, print);
+            let slot = self.compiled.slots[number];
+            let index = self.sas.add_outbound(directories, slot, parts, client, print);
+            self.follow_peer(slot, Sa::Outbound(index));
         } else {
             if directories.inbound(seat, spi).is_some() {
                 return Err(taken(spi));
             }
             let config = inbound(version, number, &sa, [0; 16]);
             let config = Box::new(InboundConfig { life, ..config });
-            self.sas.add_inbound(directories, seat, config, 0, client);
+            let slot = config.slot;
+            let index = self.sas.add_inbound(directories, seat, config, 0, client);
+            self.follow_peer(slot, Sa::Inbound(index));
         }
         Ok(())
     }
@@ -176,10 +251,18 @@ impl Control {
     }
 
     /// An SA of ESP or AH, by its name for operators.
-    fn name_of(&self, sa: Sa) -> String {
+    pub(super) fn name_of(&self, sa: Sa) -> String {
         let (slot, spi) = self.sas.slot_and_spi(sa).unwrap_or_default();
         let tunnel = self.compiled.tunnel_of(slot).map(|number| &*self.config.tunnels[number].name);
         let way = if matches!(sa, Sa::Inbound(_)) { "inbound" } else { "outbound" };
         format!("tunnel {}, {way} SPI 0x{spi:08x}", tunnel.unwrap_or("?"))
     }
+}
+
+fn no_instance() -> Refused {
+    Refused("counters cannot be written, or all instances of SAs are used".into())
+}
+
+fn no_worker(worker: usize) -> Refused {
+    Refused(format!("there is no worker {worker}"))
 }

@@ -123,8 +123,8 @@ impl Control {
     }
 
     /// Carries out the plan of a node that is built: its workers do so before anything else.
-    pub(super) fn begin(&mut self, plan: Plan) {
-        self.grant(&plan);
+    pub(super) fn begin(&mut self, mut plan: Plan) {
+        self.grant(&mut plan);
         self.static_keys.secys = plan.macsec.next;
         self.order_secys(plan.macsec.wanted, Command::Changes);
         let (directories, sas) = (&self.shared.directories, &mut self.sas);
@@ -137,7 +137,7 @@ impl Control {
 
     /// Begins to carry out a plan.
     pub(super) fn change_by(&mut self, now: Instant, mut plan: Plan, gone: Vec<(PortId, usize)>) {
-        self.grant(&plan);
+        self.grant(&mut plan);
         self.static_keys.secys = plan.macsec.next;
         let (ended, rounds) = (take(&mut plan.esp.ended), take(&mut plan.esp.gone));
         let coming = &mut self.steps.coming;
@@ -192,6 +192,7 @@ impl Control {
                 self.order_secys(changes, Command::Changes);
                 let (static_sas, filling) = esp.order(&self.shared.directories, &mut self.sas);
                 (self.static_keys.sas, self.steps.filling) = (static_sas, filling);
+                self.follow_peers();
                 self.send_orders();
                 self.card_tables();
                 self.fill_wanting();
@@ -215,6 +216,7 @@ impl Control {
                 self.resolved = (self.tables.clone(), next_hops);
                 self.configure_resolver(now);
                 self.configure_keying(now);
+                self.external.acquires.retain(&self.tables.acquires, &mut self.exchange);
             }
             Step::Drop(gone) => {
                 for sa in gone {

@@ -74,7 +74,7 @@ impl Control {
 
     pub(super) fn own_ledger(&self) -> ControlLedger {
         let mut own = self.exchange.ledger();
-        own.held += self.resolver.held();
+        own.held += self.resolver.held() + self.external.acquires.held();
         let (handed_out, handed_in) = self.exchange.handed();
         ControlLedger { own, handed_out, handed_in }
     }

@@ -192,7 +192,7 @@ impl EspPlan {
         }
         let index = |spec: &OutboundSpec| next.outbound.get(spec).map(|held| held.index);
         let mut slots = Vec::new();
-        for specs in self.first {
+        for specs in self.first.into_iter().filter(|specs| !specs.is_empty()) {
             let all = specs.iter().filter_map(|spec| Some((index(spec)?, spec.seats.clone())));
             let slot = specs.first().map_or(0, |spec| spec.slot);
             slots.push(SlotFilling { slot, sas: all.collect() });
@@ -270,11 +270,22 @@ struct OutboundTemplate<'a> {
     encap: Option<Encap>,
     hides: (Tfc, u32),
     shared: Option<u32>,
+    origin: (bool, bool),
 }
 
 impl<'a> Version<'a> {
     fn tunnel(self, number: usize) -> &'a TunnelConfig {
         &self.config.tunnels[number]
+    }
+
+    /// The SA of this version that has an SPI, in the tunnel of one that is held.
+    fn outbound_of(self, held: Held, spi: u32) -> Option<&'a SaConfig> {
+        self.tunnel(held.tunnel).outbound.iter().find(|sa| sa.spi == spi)
+    }
+
+    /// See [`outbound_of`](Self::outbound_of).
+    fn inbound_of(self, held: Held, spi: u32) -> Option<&'a SaConfig> {
+        self.tunnel(held.tunnel).inbound.iter().find(|sa| sa.spi == spi)
     }
 
     /// The slot of the SAs around those of a tunnel.
@@ -302,6 +313,7 @@ impl<'a> Version<'a> {
             encap: t.encap,
             hides: (t.tfc, t.dummies),
             shared: t.shared,
+            origin: (t.external, t.follows),
         }
     }
 
@@ -311,7 +323,7 @@ impl<'a> Version<'a> {
             let t = version.tunnel(number);
             let clamp = t.clamp_mss.then_some(t.mtu);
             let slots = (version.compiled.slots[number], version.around(number));
-            let kind = (t.placement, t.esn, t.window, t.vrf, t.encap, clamp);
+            let kind = (t.placement, t.esn, t.window, t.vrf, t.encap, t.follows, clamp);
             (&t.name, t.local, t.remote, slots, kind, &version.compiled.selectors[number])
         };
         all(self, number) == all(other, other_number)
@@ -368,7 +380,7 @@ impl<'a> Planner<'a> {
     pub fn plan(mut self) -> Result<(), BuildError> {
         for number in 0..self.new.config.tunnels.len() {
             self.outbound(number)?;
-            for sa in self.new.tunnel(number).inbound() {
+            for sa in &self.new.tunnel(number).inbound {
                 self.inbound(number, sa)?;
             }
         }
@@ -381,7 +393,7 @@ impl<'a> Planner<'a> {
         let tunnel = self.new.tunnel(number);
         let template = self.new.outbound_template(number);
         let mut specs = Vec::new();
-        for (at, sa) in tunnel.outbound().enumerate() {
+        for (at, sa) in tunnel.outbound.iter().enumerate() {
             let id = esp_out_id(tunnel, sa);
             self.plan.send(&id)?;
             let spec = OutboundSpec {
@@ -398,8 +410,7 @@ impl<'a> Planner<'a> {
             };
             match self.sas.outbound.get(&spec).filter(stays) {
                 Some(&held) => {
-                    let before =
-                        self.old.tunnel(held.tunnel).outbound().find(|was| was.spi == sa.spi);
+                    let before = self.old.outbound_of(held, sa.spi);
                     if before.is_none_or(|was| was.lifetimes != sa.lifetimes) {
                         let name = lives::name_out(&outbound(self.new, number, sa));
                         let by = self.life(tunnel, sa, &id);
@@ -498,7 +509,7 @@ impl<'a> Planner<'a> {
         let held = self.sas.inbound.get(&spec);
         let held = held.filter(|held| !self.sas.refused.contains(&Sa::Inbound(held.index)));
         if let Some(&held) = held {
-            let before = self.old.tunnel(held.tunnel).inbound().find(|was| was.spi == sa.spi);
+            let before = self.old.inbound_of(held, sa.spi);
             if before.is_none_or(|was| was.lifetimes != sa.lifetimes) {
                 let (name, by) = (lives::name_in(&config()), self.life(tunnel, sa, &id));
                 self.plan.esp.lives.push((Sa::Inbound(held.index), name, by));
@@ -631,6 +642,7 @@ pub(crate) fn inbound(
         clamp: t.clamp_mss.then_some(t.mtu as u16),
         slot: version.compiled.slots[number],
         inside: version.around(number),
+        follows: t.follows,
         record,
         esn: t.esn,
         window: t.window,

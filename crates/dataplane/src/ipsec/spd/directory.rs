@@ -253,10 +253,17 @@ impl Slots<'_> {
         OutboundPlace::of(cell)
     }
 
-    /// Next stage of a packet for a slot, which is told the SA.
+    /// Next stage of a packet for a slot, which is told the SA. Without one it is kept where
+    /// `acquires` says so, by slot.
     #[inline(always)]
-    pub(crate) fn next(&self, here: u8, slot: u32, packet: &mut Packet) -> Result<Next, Aside> {
-        let place = self.get(slot).ok_or(DropReason::EspNoSa)?;
+    pub(crate) fn next(
+        &self,
+        here: u8,
+        slot: u32,
+        packet: &mut Packet,
+        acquires: &[bool],
+    ) -> Result<Next, Aside> {
+        let Some(place) = self.get(slot) else { return Err(vacant(slot, packet, acquires)) };
         packet.meta_mut().sa = place.index;
         let next = match place.protocol {
             SaProtocol::Esp => Next::EspOut,
@@ -264,6 +271,16 @@ impl Slots<'_> {
         };
         if place.worker == here { Ok(next) } else { Err(Aside::HandOff(place.worker, next)) }
     }
+}
+
+/// Fate of a packet for a slot without an SA.
+#[cold]
+fn vacant(slot: u32, packet: &mut Packet, acquires: &[bool]) -> Aside {
+    if acquires.get(slot as usize) != Some(&true) {
+        return DropReason::EspNoSa.into();
+    }
+    packet.meta_mut().sa = slot;
+    Aside::To(Next::Acquire)
 }
 
 /// SPI and address in one word. Two that are alike are told apart by the SA, which compares what

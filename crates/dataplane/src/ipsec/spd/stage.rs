@@ -27,12 +27,13 @@ impl Stage for Policy {
         decide(ctx.tables, batch, &mut outcomes, &mut octets, &mut refused);
         let outcomes_here = &outcomes[..batch.len()];
         ctx.tally.hits.count_all(Direction::Outbound, outcomes_here, |o| o.counter(), &octets);
-        let (mut at, slots) = (0, ctx.tables.sas.slots(ctx.worker));
+        let (mut at, tables) = (0, ctx.tables);
+        let slots = tables.sas.slots(ctx.worker);
         ctx.forward(batch, |ctx, packet| {
             let outcome = outcomes[at % BATCH];
             at += 1;
             match outcome.action() {
-                Action::Protect(slot) => slots.next(ctx.worker, slot, packet),
+                Action::Protect(slot) => slots.next(ctx.worker, slot, packet, &tables.acquires),
                 Action::Bypass => Ok(Next::Output),
                 Action::Discard => Err(why(&refused, at - 1).into()),
             }

@@ -157,8 +157,8 @@ impl Known {
         sealed: &mut Sealed,
     ) {
         let port = config.interfaces.get(t.via.interface).map_or(usize::MAX, |i| i.port);
-        let sent: Vec<_> = t.outbound().zip(&mut *counters).collect();
-        let received: Vec<_> = t.inbound().zip(counters).collect();
+        let sent: Vec<_> = t.outbound.iter().zip(&mut *counters).collect();
+        let received: Vec<_> = t.inbound.iter().zip(counters).collect();
         if config.secys.iter().any(|s| s.port == port) {
             return;
         }

@@ -285,7 +285,7 @@ fn what_the_token_table_says_reaches_the_engine_and_the_keys() {
     assert_eq!((table.blocks, table.reach, table.behind), (4096, 1024, 32));
     assert!(table.drop_gone && table.keep == Some(Duration::from_secs(60)));
     let tunnel = &config.tunnels[0];
-    let Place::Token(key) = &tunnel.outbound.keys.place else { panic!("on the token") };
+    let Place::Token(key) = &tunnel.outbound[0].keys.place else { panic!("on the token") };
     assert_eq!(key.label, "out");
     let least = Config::parse(
         "g.toml",

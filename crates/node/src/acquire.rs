@@ -1,0 +1,127 @@
+//! Packets for tunnels whose SAs a keying program gives, while there is none (RFC 4301 section
+//! 5.1, case of a missing SA).
+//!
+//! ```text
+//!   policy ─ no SA in the slot ─▶ kept, one for each slot ─▶ the keying program is asked
+//!   an SA is put to use ─▶ what is kept goes back to the policy
+//!   nobody answers ─▶ dropped; the next packet asks again
+//! ```
+
+use crate::control::Link;
+use crate::punt::{Class, Exchange};
+use ferrule_base::{Duration, Instant};
+use ferrule_dataplane::graph::Next;
+use ferrule_pipeline::Packet;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Time that a keying program has to agree on an SA.
+const ACQUIRE_WAIT: Duration = Duration::from_secs(30);
+/// Packets that are kept at most: tunnels beyond are asked for, and their packet dropped.
+const KEPT_MAX: usize = 1024;
+/// Octets of a packet that the keying program is told.
+const HEADER: usize = 64;
+
+/// A slot without an SA.
+struct Asked {
+    until: Instant,
+    /// The packet that asked, and its worker.
+    kept: Option<(usize, Packet)>,
+}
+
+/// Slots for which SAs are asked.
+#[derive(Default)]
+pub(crate) struct Acquires {
+    asked: BTreeMap<u32, Asked>,
+    /// In the order in which their time ends.
+    due: VecDeque<(Instant, u32)>,
+    kept: usize,
+}
+
+impl Acquires {
+    /// Takes a packet whose slot has no SA. Its first octets, if it is the one that asks.
+    pub fn handle_waiting(
+        &mut self,
+        now: Instant,
+        worker: usize,
+        packet: Packet,
+        exchange: &mut Exchange,
+    ) -> Option<Vec<u8>> {
+        let slot = packet.meta().sa;
+        if self.asked.contains_key(&slot) {
+            exchange.drop(packet, Class::Acquire.full());
+            return None;
+        }
+        let header = header(&packet);
+        let kept = if self.kept < KEPT_MAX {
+            self.kept += 1;
+            Some((worker, packet))
+        } else {
+            exchange.drop(packet, Class::Acquire.full());
+            None
+        };
+        let until = now + ACQUIRE_WAIT;
+        self.asked.insert(slot, Asked { until, kept });
+        self.due.push_back((until, slot));
+        Some(header)
+    }
+
+    /// Slots with a packet that waits, and its first octets.
+    pub fn waiting(&self) -> impl Iterator<Item = (u32, Vec<u8>)> {
+        let kept =
+            self.asked.iter().filter_map(|(&slot, asked)| Some((slot, asked.kept.as_ref()?)));
+        kept.map(|(slot, (_, packet))| (slot, header(packet)))
+    }
+
+    /// A slot has an SA: its packet goes back to the policy.
+    pub fn answered(&mut self, slot: u32, links: &mut [Link], exchange: &mut Exchange) {
+        if let Some((worker, packet)) = self.take(slot) {
+            exchange.inject(links, worker, Next::Policy, packet);
+        }
+    }
+
+    /// Forgets slots for which nobody is asked any more.
+    pub fn retain(&mut self, acquires: &[bool], exchange: &mut Exchange) {
+        let gone = |slot: &u32| acquires.get(*slot as usize) != Some(&true);
+        let gone: Vec<u32> = self.asked.keys().copied().filter(gone).collect();
+        gone.into_iter().for_each(|slot| self.give_up(slot, exchange));
+    }
+
+    /// Drops packets whose time is over. Returns how many slots may ask again.
+    pub fn turn(&mut self, now: Instant, exchange: &mut Exchange) -> usize {
+        let mut done = 0;
+        while let Some((at, slot)) = self.due.pop_front_if(|(at, _)| *at <= now) {
+            if self.asked.get(&slot).is_some_and(|asked| asked.until == at) {
+                self.give_up(slot, exchange);
+                done += 1;
+            }
+        }
+        done
+    }
+
+    fn give_up(&mut self, slot: u32, exchange: &mut Exchange) {
+        if let Some((_, packet)) = self.take(slot) {
+            exchange.drop(packet, Class::Acquire.full());
+        }
+    }
+
+    fn take(&mut self, slot: u32) -> Option<(usize, Packet)> {
+        let kept = self.asked.remove(&slot)?.kept;
+        self.kept -= usize::from(kept.is_some());
+        kept
+    }
+
+    /// When [`turn`](Self::turn) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.front().map(|&(at, _)| at)
+    }
+
+    /// Packets that are kept.
+    pub const fn held(&self) -> u64 {
+        self.kept as u64
+    }
+}
+
+/// First octets of a packet, for the keying program.
+fn header(packet: &Packet) -> Vec<u8> {
+    packet.data().iter().copied().take(HEADER).collect()
+}

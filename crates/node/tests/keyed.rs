@@ -1,0 +1,420 @@
+//! Tunnels whose SAs a keying program gives, and tunnels whose other end moves.
+
+mod net;
+
+use ferrule_base::{DropReason, Duration, MacAddr, Secret};
+use ferrule_crypto::{Aes, KeySpec, Place, Suite};
+use ferrule_dataplane::ipsec::Endpoints;
+use ferrule_node::{
+    AgreedSa, Counter, CounterStore, Incident, Refused, Sa, SaOrder, StoreError, Volatile,
+};
+use net::{Host, Net, config, ethernet, mac, udp4};
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+const HOST: MacAddr = MacAddr([2, 0, 0xaa, 1, 2, 3]);
+const ROUTER: MacAddr = MacAddr([2, 0, 0xbb, 1, 2, 3]);
+/// Where the other end is at first, and where it goes.
+const FIRST: [u8; 4] = [198, 51, 100, 2];
+const THEN: [u8; 4] = [203, 0, 113, 77];
+
+/// A gateway behind a router, with a tunnel to [`FIRST`].
+fn gateway(workers: usize, tunnel: &str) -> String {
+    format!(
+        "[node]\nname = \"g\"\nlab = true\ncores = {:?}\n\
+         [[port]]\nname = \"lan\"\ndriver = \"wire\"\n\
+         [[port]]\nname = \"wan\"\ndriver = \"wire\"\nmtu = 1600\n\
+         [[interface]]\nport = \"lan\"\naddress = [\"10.1.0.1/24\"]\n\
+         [[interface]]\nport = \"wan\"\naddress = [\"192.0.2.1/24\", \"192.0.2.5/24\"]\n\
+         [[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"192.0.2.254\"\n\
+         [[tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"198.51.100.2\"\n\
+         suite = \"aes-gcm-128\"\n{tunnel}\n\
+         [[policy]]\ninterface = \"wan\"\naction = \"protect\"\ntunnel = \"t\"\n\
+         local = \"10.1.0.0/24\"\nremote = \"10.2.0.0/24\"\n",
+        (0..workers).collect::<Vec<_>>()
+    )
+}
+
+/// An SA with keys that follow from its SPI.
+fn agreed(spi: u32, worker: usize) -> AgreedSa {
+    AgreedSa {
+        lifetimes: Default::default(),
+        tunnel: "t".into(),
+        spi,
+        keys: KeySpec {
+            suite: Suite::AesGcm(Aes::Aes128),
+            key: Secret::new(spi.to_be_bytes().repeat(4)),
+            mac_key: Secret::new(Vec::new()),
+            place: Place::Software,
+        },
+        salt: Secret::new(spi.to_be_bytes().to_vec()),
+        worker,
+    }
+}
+
+/// The gateway between its host and its router.
+struct One {
+    net: Net,
+    host: Host,
+    wan: Host,
+}
+
+impl One {
+    fn new(workers: usize, tunnel: &str) -> Self {
+        Self::on(workers, tunnel, Box::new(Volatile::default()))
+    }
+
+    fn on(workers: usize, tunnel: &str, store: Box<dyn CounterStore>) -> Self {
+        let mut net = Net::new();
+        net.node_on(&gateway(workers, tunnel), store);
+        let (host, wan) = (net.host(0, "lan"), net.host(0, "wan"));
+        net.settle();
+        let tables = net.members[0].control.tables().clone();
+        for iface in 0..tables.ifaces.len() as u16 {
+            tables.neighbours.set(iface, [10, 1, 0, 9].into(), HOST);
+            tables.neighbours.set(iface, [192, 0, 2, 254].into(), ROUTER);
+        }
+        Self { net, host, wan }
+    }
+
+    fn ask(&mut self, order: SaOrder) -> Result<Sa, Refused> {
+        let control = &mut self.net.members[0].control;
+        let token = control.order(order);
+        self.net.settle();
+        let (answered, answer) = self.net.members[0].control.poll_answer().expect("an answer");
+        assert_eq!(answered, token);
+        assert!(self.net.members[0].control.poll_answer().is_none());
+        answer
+    }
+
+    /// Sends a packet of a flow from the host into the tunnel.
+    fn send(&mut self, flow: u16) {
+        let packet = udp4([10, 1, 0, 9], [10, 2, 0, 9], (flow, 9000), 60, 7);
+        self.host.send(&ethernet(mac("g", "lan"), HOST, 0x0800, &packet));
+        self.net.settle();
+    }
+
+    /// IP packets that left by the router.
+    fn sealed(&mut self) -> Vec<Vec<u8>> {
+        let frames = self.wan.received().into_iter().filter(|frame| frame[12..14] == [8, 0]);
+        frames.map(|frame| frame[14..].to_vec()).collect()
+    }
+
+    fn incidents(&mut self) -> Vec<Incident> {
+        self.net.members[0].control.take_incidents()
+    }
+
+    fn dropped(&mut self) -> u64 {
+        self.net.dropped(0, DropReason::EspNoSa)
+    }
+}
+
+fn is_acquire(incident: &Incident) -> bool {
+    matches!(incident, Incident::Acquire { tunnel, header } if tunnel == "t" && header.len() == 60)
+}
+
+#[test]
+fn packet_without_an_sa_asks_once_and_goes_on_with_the_first_that_is_used() {
+    let mut one = One::new(1, "keying = \"external\"");
+    (1..=3).for_each(|flow| one.send(flow));
+    let incidents = one.incidents();
+    assert!(incidents.len() == 1 && is_acquire(&incidents[0]), "{incidents:?}");
+    assert_eq!((one.dropped(), one.sealed().len()), (2, 0), "one is kept");
+    assert_eq!(one.net.ledger(0).held, 1);
+    let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 0))).expect("it is added");
+    assert!(one.sealed().is_empty(), "nothing is sent before it is used");
+    assert_eq!(one.net.members[0].control.agreed("t", 0x2000, true), Some(out));
+    assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
+    let sealed = one.sealed();
+    assert_eq!(sealed.len(), 1, "the packet that asked");
+    assert_eq!((sealed[0][9], &sealed[0][16..20]), (50, &FIRST[..]));
+    assert_eq!(sealed[0][20..28], [0, 0, 0x20, 0, 0, 0, 0, 1]);
+    one.send(4);
+    assert_eq!((one.sealed().len(), one.incidents()), (1, vec![]));
+    // Without the SA another one is asked for.
+    assert_eq!(one.ask(SaOrder::Drop(out)), Ok(out));
+    one.send(5);
+    assert!(one.incidents().iter().all(is_acquire));
+    assert_eq!(one.net.ledger(0).held, 1);
+    one.net.assert_conserved();
+}
+
+#[test]
+fn unanswered_packet_is_dropped_in_time_and_the_next_one_asks_again() {
+    let mut one = One::new(1, "keying = \"external\"");
+    one.send(1);
+    assert_eq!(one.incidents().len(), 1);
+    one.net.wait(Duration::from_secs(29));
+    one.send(2);
+    assert_eq!((one.dropped(), one.incidents()), (1, vec![]));
+    one.net.wait(Duration::from_secs(2));
+    assert_eq!((one.dropped(), one.net.ledger(0).held), (2, 0));
+    one.send(3);
+    assert!(is_acquire(&one.incidents()[0]));
+    // With the tunnel goes what waits for it.
+    one.net.apply(
+        0,
+        &gateway(1, "in = { spi = 256, key = \"gcm:1\" }\nout = { spi = 257, key = \"gcm:2\" }"),
+    );
+    one.net.settle();
+    assert_eq!((one.dropped(), one.net.ledger(0).held), (3, 0));
+    one.net.assert_conserved();
+}
+
+#[test]
+fn each_worker_may_seal_by_an_sa_of_its_own() {
+    let mut one = One::new(2, "keying = \"external\"");
+    let outs = [0, 1].map(|worker| {
+        one.ask(SaOrder::AddOutbound(agreed(0x2000 + worker as u32, worker))).expect("it is added")
+    });
+    assert_eq!(one.ask(SaOrder::Use(outs[0], None)), Ok(outs[0]));
+    assert_eq!(one.ask(SaOrder::Use(outs[1], Some(1))), Ok(outs[1]));
+    (0..64).for_each(|flow| one.send(flow));
+    let spis: Vec<u8> = one.sealed().iter().map(|packet| packet[23]).collect();
+    assert_eq!(spis.len(), 64);
+    assert!((0..2).all(|spi| spis.contains(&spi)), "each worker uses its own: {spis:?}");
+    let refused = one.ask(SaOrder::Use(outs[1], Some(2)));
+    assert_eq!(refused, Err(Refused("there is no worker 2".into())));
+}
+
+#[test]
+fn moved_sa_keeps_its_numbers_and_its_window() {
+    let mut one = One::new(2, "keying = \"external\"");
+    let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 1))).expect("it is added");
+    let inn = one.ask(SaOrder::AddInbound(agreed(0x2001, 0))).expect("it is added");
+    assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
+    (0..5).for_each(|flow| one.send(flow));
+    assert_eq!(one.sealed().len(), 5);
+    let to = |local: [u8; 4], remote: [u8; 4]| {
+        let (local, remote) = (local.into(), remote.into());
+        Endpoints { local, remote, ports: None }
+    };
+    let there = to([192, 0, 2, 5], THEN);
+    assert_eq!(one.ask(SaOrder::Move(out, there)), Ok(out));
+    assert_eq!(one.ask(SaOrder::Move(inn, there)), Ok(inn));
+    one.send(6);
+    let sealed = one.sealed();
+    assert_eq!(sealed[0][12..20], [192, 0, 2, 5, 203, 0, 113, 77]);
+    assert_eq!(sealed[0][24..28], [0, 0, 0, 6], "it goes on with its numbers");
+    let path = |one: &One, to: [u8; 4]| {
+        one.net.members[0].control.tables().sas.path(0x2000, IpAddr::from(to)).is_some()
+    };
+    assert!(path(&one, THEN) && !path(&one, FIRST), "errors about its packets find it");
+    for (ends, why) in [
+        (to([192, 0, 2, 9], THEN), "192.0.2.9 is no address of this node"),
+        (to([192, 0, 2, 1], [192, 0, 2, 1]), "there is no route to 192.0.2.1"),
+        (
+            Endpoints { ports: Some((4500, 4500)), ..there },
+            "ports are of ESP in UDP, which needs them",
+        ),
+        (
+            Endpoints { remote: "2001:db8::1".parse().unwrap(), ..there },
+            "both ends stay in the address family of the tunnel",
+        ),
+    ] {
+        assert_eq!(one.ask(SaOrder::Move(out, ends)), Err(Refused(why.into())));
+    }
+    one.send(7);
+    assert_eq!(one.sealed()[0][16..20], THEN, "what is refused changes nothing");
+}
+
+#[test]
+fn agreed_sas_go_with_a_tunnel_that_changes_and_their_program_is_told() {
+    let mut one = One::new(1, "keying = \"external\"");
+    let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 0))).expect("it is added");
+    assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
+    one.net.apply(0, &gateway(1, "keying = \"external\"\nwindow = 64\nmtu = 1200"));
+    one.net.settle();
+    let gone = one.incidents();
+    assert!(matches!(&gone[..], [Incident::SaGone(name)] if name.spi == 0x2000), "{gone:?}");
+    assert_eq!(one.net.members[0].control.agreed("t", 0x2000, true), None);
+    one.send(1);
+    assert!(is_acquire(&one.incidents()[0]));
+    let again = one.ask(SaOrder::AddOutbound(agreed(0x2002, 0))).expect("it is added");
+    let refused = one.ask(SaOrder::AddOutbound(AgreedSa { spi: 0x2002, ..agreed(0x2003, 0) }));
+    assert_eq!(refused, Err(Refused("the SPI 0x00002002 is another SA's".into())));
+    assert_eq!(one.ask(SaOrder::Use(again, None)), Ok(again));
+    assert_eq!(one.sealed().len(), 1);
+}
+
+/// Stable storage of a node that is killed and started again.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Volatile>>);
+
+impl CounterStore for Kept {
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        self.0.lock().unwrap().open(name, record)
+    }
+
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().reserve(record, limit)
+    }
+
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().keep_edge(record, edge)
+    }
+}
+
+#[test]
+fn key_that_is_given_again_makes_other_nonces_also_after_a_restart() {
+    let (store, mut ivs) = (Kept::default(), HashSet::new());
+    for _ in 0..3 {
+        let mut one = One::on(1, "keying = \"external\"", Box::new(store.clone()));
+        for spi in 0x2000..0x2400 {
+            let sa = AgreedSa { spi, ..agreed(0x5000, 0) };
+            let out = one.ask(SaOrder::AddOutbound(sa)).expect("it is added");
+            assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
+            one.send(1);
+            let sealed = one.sealed().pop().expect("it is sealed");
+            assert_eq!(sealed[24..28], [0, 0, 0, 1], "its numbers begin anew");
+            assert_eq!(sealed[33..36], [0, 0, 1], "the IV ends with the number");
+            assert!(ivs.insert(sealed[28..36].to_vec()), "an IV comes twice");
+            assert_eq!(one.ask(SaOrder::Drop(out)), Ok(out));
+        }
+    }
+    // A record of so many instances in all: what a restart skips is bounded.
+    let used = store.0.lock().unwrap().open("", store.own_record()).unwrap().used;
+    assert!((3 * 0x400..4 * 4096).contains(&used), "{used}");
+}
+
+const FOLLOWS: &str = "follow = true\nencapsulation = \"udp\"\nkeepalive-seconds = 0\n\
+                       in = { spi = 256, key = \"gcm:1\" }\nout = { spi = 257, key = \"gcm:2\" }";
+
+/// The other end: a gateway of its own, whose packets the test carries.
+fn other_end() -> One {
+    let text = gateway(
+        1,
+        "encapsulation = \"udp\"\nkeepalive-seconds = 0\n\
+                           out = { spi = 256, key = \"gcm:1\" }\nin = { spi = 257, key = \"gcm:2\" }",
+    );
+    let text = text
+        .replace(
+            "local = \"10.1.0.0/24\"\nremote = \"10.2.0.0/24\"",
+            "local = \"10.2.0.0/24\"\nremote = \"10.1.0.0/24\"",
+        )
+        .replace("address = [\"10.1.0.1/24\"]", "address = [\"10.2.0.1/24\"]");
+    let mut net = Net::new();
+    net.node(&text);
+    let (host, wan) = (net.host(0, "lan"), net.host(0, "wan"));
+    net.settle();
+    let tables = net.members[0].control.tables().clone();
+    for iface in 0..tables.ifaces.len() as u16 {
+        tables.neighbours.set(iface, [192, 0, 2, 254].into(), ROUTER);
+    }
+    One { net, host, wan }
+}
+
+impl One {
+    /// Sealed packets of the other end, as an address translation sends them from `source`.
+    fn from_there(&mut self, source: ([u8; 4], u16), flow: u16) -> Vec<u8> {
+        let packet = udp4([10, 2, 0, 9], [10, 1, 0, 9], (flow, 9000), 60, 7);
+        self.host.send(&ethernet(mac("g", "lan"), HOST, 0x0800, &packet));
+        self.net.settle();
+        let mut packet = self.sealed().pop().expect("it is sealed");
+        packet[12..16].copy_from_slice(&source.0);
+        packet[16..20].copy_from_slice(&[192, 0, 2, 1]);
+        packet[20..22].copy_from_slice(&source.1.to_be_bytes());
+        packet[10..12].fill(0);
+        let sum = ferrule_wire::checksum::checksum(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        ethernet(mac("g", "wan"), ROUTER, 0x0800, &packet)
+    }
+}
+
+/// Destination and port of the packet that a node sends into its tunnel now.
+fn heads_for(one: &mut One, flow: u16) -> ([u8; 4], u16) {
+    one.send(flow);
+    let sealed = one.sealed().pop().expect("it is sealed");
+    let port = u16::from_be_bytes([sealed[22], sealed[23]]);
+    (sealed[16..20].try_into().unwrap(), port)
+}
+
+#[test]
+fn tunnel_that_follows_goes_to_where_the_newest_authentic_packet_came_from() {
+    let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
+    assert_eq!(heads_for(&mut one, 1), (FIRST, 4500));
+    let old = other.from_there((FIRST, 4500), 1);
+    let late = other.from_there((FIRST, 4500), 2);
+    one.wan.send(&old);
+    one.net.settle();
+    assert_eq!(heads_for(&mut one, 1), (FIRST, 4500));
+    assert!(one.incidents().is_empty());
+    // Behind a translation that began anew.
+    let moved = other.from_there((THEN, 31_000), 3);
+    one.wan.send(&moved);
+    one.net.settle();
+    let address = SocketAddr::from((THEN, 31_000));
+    assert_eq!(one.incidents(), [Incident::PeerMoved { tunnel: "t".into(), address }]);
+    assert_eq!(heads_for(&mut one, 1), (THEN, 31_000));
+    let arrived = one.host.received().into_iter().filter(|frame| frame[12..14] == [8, 0]);
+    assert_eq!(arrived.count(), 2, "what came from there arrived");
+    one.net.wait(Duration::from_secs(2));
+    // A packet that was under way for longer, one seen before and a forged one do not move it.
+    one.wan.send(&late);
+    let mut seen = moved.clone();
+    seen[26..30].copy_from_slice(&[203, 0, 113, 99]);
+    let mut forged = other.from_there(([203, 0, 113, 98], 1), 4);
+    *forged.last_mut().unwrap() ^= 1;
+    for frame in [seen, forged] {
+        let mut frame = frame;
+        frame[24..26].fill(0);
+        let sum = ferrule_wire::checksum::checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        one.wan.send(&frame);
+    }
+    one.net.settle();
+    assert_eq!(heads_for(&mut one, 1), (THEN, 31_000));
+    assert!(one.incidents().is_empty());
+}
+
+#[test]
+fn rekeyed_and_reconfigured_tunnel_stays_where_its_other_end_is() {
+    let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
+    let moved = other.from_there((THEN, 31_000), 1);
+    one.wan.send(&moved);
+    one.net.settle();
+    assert_eq!(heads_for(&mut one, 1), (THEN, 31_000));
+    let rekeyed = FOLLOWS.replace("spi = 257, key = \"gcm:2\"", "spi = 300, key = \"gcm:3\"");
+    one.net.apply(0, &gateway(1, &rekeyed));
+    one.net.settle();
+    assert_eq!(heads_for(&mut one, 1), (THEN, 31_000));
+    // It moves once a second at most, and a tunnel that does not follow begins where it did.
+    one.net.apply(0, &gateway(1, &rekeyed.replace("follow = true", "")));
+    one.net.settle();
+    assert_eq!(heads_for(&mut one, 1), (FIRST, 4500));
+}
+
+#[test]
+fn other_end_moves_once_a_second_at_most() {
+    let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
+    for port in 0..20 {
+        let frame = other.from_there((THEN, 20_000 + port), port);
+        one.wan.send(&frame);
+    }
+    one.net.settle();
+    assert_eq!(one.incidents().len(), 1);
+    assert_eq!(heads_for(&mut one, 1), (THEN, 20_000));
+    one.net.wait(Duration::from_secs(1));
+    let frame = other.from_there((THEN, 21_000), 1);
+    one.wan.send(&frame);
+    one.net.settle();
+    assert_eq!(heads_for(&mut one, 1), (THEN, 21_000));
+}
+
+#[test]
+fn configurations_that_do_not_fit_are_refused_in_words() {
+    let words = |tunnel: &str| {
+        let refused = std::panic::catch_unwind(|| config(&gateway(1, tunnel)));
+        let why = refused.err().and_then(|e| e.downcast::<String>().ok()).expect("it is refused");
+        *why
+    };
+    let sas = "in = { spi = 256, key = \"gcm:1\" }\nout = { spi = 257, key = \"gcm:2\" }";
+    assert!(words("").contains("`t` has no SA `in`"));
+    let both = words(&format!("keying = \"external\"\n{sas}"));
+    assert!(both.contains("an SA of the file, with `keying = \"external\"`"), "{both}");
+    let every = words("keying = \"external\"\nevery-worker = true\npeer-window = 0");
+    assert!(every.contains("`every-worker` with `keying"), "{every}");
+    let bare = words(&format!("follow = true\n{sas}"));
+    assert!(bare.contains("`follow` without ESP in UDP"), "{bare}");
+}
