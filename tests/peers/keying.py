@@ -3,7 +3,7 @@
 """A keying program between a Ferrule gateway and a Linux kernel.
 
 The tunnel has no SA in its file. The first packet asks for one and is kept until the program has
-agreed on keys with the kernel; soft lifetimes ask for the next ones, twenty times under traffic
+agreed on keys with the kernel, by datagrams that pass the policy if it likes; soft lifetimes ask for the next ones, twenty times under traffic
 without a packet lost. A key that is given again, also after `kill -9`, makes no nonce a second
 time. Then the kernel goes to another address, and the tunnel follows.
 """
@@ -175,6 +175,29 @@ def rekeys(check, bench, node):
     return program
 
 
+def datagrams(check, bench, node, program):
+    """UDP 500 past the policy, which lets nothing else through in clear."""
+    check.case("datagrams of keying, both ways")
+    # Sends one of its own, then answers whoever writes.
+    bench.guest.sh("nohup /usr/bin/python3 -c 'import socket\n"
+                   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                   f"s.bind((\"{HERE}\", 500))\n"
+                   f"s.sendto(b\"hello\", (\"{THERE}\", 500))\n"
+                   "data, peer = s.recvfrom(65535)\n"
+                   "s.sendto(data[::-1], peer)' >/dev/null 2>&1 &")
+    local, remote = f"{THERE}:500", f"{HERE}:500"
+    heard = lambda: [bytes.fromhex(d["payload"]) for d in program.told("datagram")  # noqa: E731
+                     if (d["local"], d["remote"]) == (local, remote)]
+    eventually("Linux speaks first", lambda: heard() == [b"hello"])
+    said = program.ask({"datagram": {"local": local, "remote": remote,
+                                     "payload": bytes(range(200)).hex()}})
+    check.equal(said, {"done": {}}, "sent")
+    eventually("Linux answers", lambda: len(heard()) == 2)
+    check.equal(heard()[1], bytes(range(199, -1, -1)), "what came back")
+    said = program.ask({"datagram": {"local": f"{THERE}:501", "remote": remote, "payload": ""}})
+    check.that("port 501" in str(said), f"another port: {said}")
+
+
 def refusals(check, node, program):
     check.case("what does not fit is refused in words")
     with program.agreed:
@@ -254,8 +277,9 @@ def main():
     check = Check()
     with Lab(cpu=CPU) as lab:
         bench = bench_of(lab)
-        node = Node(bench.lab, gateway())
+        node = Node(bench.lab, "keying-ports = [500]\n" + gateway())
         program = rekeys(check, bench, node)
+        datagrams(check, bench, node, program)
         refusals(check, node, program)
         nonces_never_come_again(check, bench, node, program)
         check.equal(node.stop(), 0, "a clean end")

@@ -200,6 +200,8 @@ reasons! {
     MkaForged = "mka-forged",
     /// An MKPDU that is not newer than what was heard of its sender, or our own: in more EAPOL of no peer than the MKA entity is shown.
     MkaReplay = "mka-replay",
+    /// A datagram at a port of keying programs, of which none listens.
+    NoKeyingProgram = "no-keying-program",
     /// The port is down or was removed.
     PortDown = "port-down",
     /// A packet went round in the graph too often.

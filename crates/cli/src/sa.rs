@@ -4,7 +4,8 @@ use crate::answer::Form;
 use crate::live::{Which, end_on_interrupt, finish, unexpected};
 use crate::paint::emit;
 use clap::{Args, Subcommand, ValueEnum};
-use ferrule_daemon::api::{self, Notice, Reply, Request, SaBound, SaRequest, SaVerb};
+use ferrule_base::Secret;
+use ferrule_daemon::api::{self, Notice, Reply, Request, SaBound, SaRequest, SaVerb, SecretText};
 use ferrule_daemon::{Blame, Fault};
 use serde_json::json;
 use std::fs;
@@ -165,12 +166,12 @@ impl SaArgs {
     fn go(self) -> Result<(), Fault> {
         match self.what {
             What::Add { of, key, worker, bounds, node } => {
-                let text = fs::read_to_string(&key).map_err(|e| {
+                let text = fs::read(&key).map_err(|e| {
                     let what = format!("key file {}: {e}", key.display());
                     Fault::new(Blame::Environment, what, "`ferrule init key --help`")
                 })?;
-                let (soft, hard) = bounds.both();
-                node.ask(of, SaVerb::Add { key: text, worker, soft, hard }, "is there")
+                let (key, (soft, hard)) = (SecretText(Secret::new(text)), bounds.both());
+                node.ask(of, SaVerb::Add { key, worker, soft, hard }, "is there")
             }
             What::Use { tunnel, spi, worker, node } => {
                 let of = Of { tunnel, way: Way::Out, spi };
@@ -253,6 +254,9 @@ fn sentence(notice: &Notice) -> String {
         }
         Notice::Gone { tunnel, way, spi } => {
             format!("tunnel {tunnel} {way}, SPI {spi:#x} is gone with its tunnel")
+        }
+        Notice::Datagram { local, remote, payload } => {
+            format!("{} octets from {remote} at {local}", payload.len() / 2)
         }
         Notice::Lost { count } => format!("{count} notices found no room"),
     }

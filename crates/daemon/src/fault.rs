@@ -89,7 +89,7 @@ impl Fault {
         Self::new(Blame::Environment, what, remedy)
     }
 
-    /// What is wrong with a configuration, each with its line.
+    /// Problems of a configuration, each with its line, a hundred at most.
     pub fn in_file(blame: Blame, error: &ConfigError) -> Self {
         let shown = error.problems.iter().take(PROBLEMS_MAX);
         let mut text = shown.fold(String::new(), |text, p| text + &draw(error, p));

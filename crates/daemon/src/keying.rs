@@ -11,8 +11,9 @@ use crate::fault::{Blame, Fault};
 use ferrule_base::{Duration, Secret};
 use ferrule_dataplane::ipsec::{Endpoints, Expiry, Lifetime, Lifetimes};
 use ferrule_node::config::key_of_suite;
-use ferrule_node::{AgreedSa, Incident, Refused, Sa, SaName, SaOrder, Token};
+use ferrule_node::{AgreedSa, Datagram, Incident, Refused, Sa, SaName, SaOrder, Token};
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 
 /// A client's request, until it is answered.
 struct Asked {
@@ -20,24 +21,12 @@ struct Asked {
     name: &'static str,
 }
 
-/// What keying programs wait for.
+/// Orders and listeners of keying programs.
 #[derive(Default)]
 pub(crate) struct Orders {
     under_way: HashMap<Token, Asked>,
     /// Clients that are told of notices, and how many each did not take.
     listeners: BTreeMap<u64, u64>,
-}
-
-impl Orders {
-    /// A client listens no longer. Notices that it did not take, if it listened.
-    pub fn end(&mut self, client: u64) -> Option<u64> {
-        self.listeners.remove(&client)
-    }
-
-    /// A client is gone. Its orders are carried out, and answered to nobody.
-    pub fn forget(&mut self, client: u64) {
-        self.listeners.remove(&client);
-    }
 }
 
 impl Daemon {
@@ -65,8 +54,7 @@ impl Daemon {
         }
         let order = match verb {
             SaVerb::Add { key, worker, soft, hard } => {
-                let text = Secret::new(key.into_bytes());
-                let (keys, salt) = key_of_suite(&text, of.suite).map_err(|e| {
+                let (keys, salt) = key_of_suite(&key.0, of.suite).map_err(|e| {
                     refused(format!("the key {e}"), "see `ferrule init key --help`")
                 })?;
                 let lifetimes = Lifetimes { soft: lifetime(soft), hard: lifetime(hard) };
@@ -114,14 +102,58 @@ impl Daemon {
     pub(crate) fn listen(&mut self, client: u64) {
         self.answer(client, "notices", &Reply::Done {});
         self.orders.listeners.insert(client, 0);
+        self.control.listen_for_datagrams(true);
         for notice in self.control.acquiring().iter().filter_map(notice) {
             self.server.say(client, &Reply::Notice(notice));
         }
     }
 
+    /// A client listens no longer: it said so, or is gone. Its orders are carried out, and answered
+    /// to nobody. Notices that it did not take, if it listened.
+    pub(crate) fn end_listening(&mut self, client: u64) -> Option<u64> {
+        let lost = self.orders.listeners.remove(&client);
+        self.control.listen_for_datagrams(!self.orders.listeners.is_empty());
+        lost
+    }
+
+    /// Sends a datagram of a keying program.
+    pub(crate) fn send_datagram(
+        &mut self,
+        (local, remote): (SocketAddr, SocketAddr),
+        payload: &str,
+    ) -> Reply {
+        let sent = match Secret::from_hex(payload) {
+            Ok(octets) => {
+                let payload = octets.expose().to_vec();
+                self.control.send_datagram(&Datagram { local, remote, payload })
+            }
+            Err(e) => Err(Refused(format!("the payload: {e}"))),
+        };
+        match sent {
+            Ok(()) => {
+                self.board.rouse_workers();
+                Reply::Done {}
+            }
+            Err(Refused(why)) => Reply::refused(&refused(why, "see docs/howto/keying.md")),
+        }
+    }
+
+    /// Passes datagrams on to keying programs.
+    pub(crate) fn pass_datagrams(&mut self) {
+        while let Some(Datagram { local, remote, payload }) = self.control.poll_datagram() {
+            let payload = digits(&payload);
+            self.tell(Notice::Datagram { local, remote, payload });
+        }
+    }
+
     /// Tells keying programs what concerns them.
     pub(crate) fn notify(&mut self, incident: &Incident) {
-        let Some(notice) = notice(incident) else { return };
+        if let Some(notice) = notice(incident) {
+            self.tell(notice);
+        }
+    }
+
+    fn tell(&mut self, notice: Notice) {
         let reply = Reply::Notice(notice);
         for (&client, lost) in &mut self.orders.listeners {
             if *lost > 0 && self.server.say(client, &Reply::Notice(Notice::Lost { count: *lost })) {
@@ -143,12 +175,16 @@ fn lifetime(bound: SaBound) -> Lifetime {
     Lifetime { packets, octets, time: seconds.map(Duration::from_secs) }
 }
 
+/// Octets in hexadecimal digits.
+fn digits(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
 /// Notice of an incident that concerns keying programs.
 fn notice(incident: &Incident) -> Option<Notice> {
     Some(match incident {
         Incident::Acquire { tunnel, header } => {
-            let header = header.iter().map(|octet| format!("{octet:02x}")).collect();
-            Notice::Acquire { tunnel: tunnel.clone(), header }
+            Notice::Acquire { tunnel: tunnel.clone(), header: digits(header) }
         }
         Incident::SaLife(name, expiry, cause) => {
             let (SaName { tunnel, way, spi, .. }, cause) = (name.clone(), cause.to_string());

@@ -264,8 +264,9 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
 }
 
 fn turn(worker: &mut LiveWorker, now: Instant, board: &Board, handed_out: &mut u64) -> usize {
+    let said = worker.said();
     let moved = worker.turn(now);
-    if moved > 0 {
+    if moved > 0 || worker.said() != said {
         // A packet may be for the control part: it asks to be woken only when
         // it has been asleep for a while, so this is no call per batch.
         board.control.rouse();

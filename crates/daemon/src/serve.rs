@@ -55,6 +55,7 @@ impl Daemon {
             self.note_failures();
             self.go_on();
             self.answer_orders();
+            self.pass_datagrams();
             let actions = self.server.turn(&set);
             let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
             self.serve_reports();
@@ -281,7 +282,7 @@ impl Daemon {
             Action::Asked(client, request) => (client, request),
             Action::Gone(client) => {
                 self.reporting.forget(client);
-                self.orders.forget(client);
+                self.end_listening(client);
                 tap.take_if(|t| t.client == client);
                 return false;
             }
@@ -318,7 +319,7 @@ impl Daemon {
                 if let Some(tap) = tap.take_if(|t| t.client == client) {
                     tap.end(&self.control, &mut self.server, self.clock);
                 }
-                if let Some(lost) = self.orders.end(client) {
+                if let Some(lost) = self.end_listening(client) {
                     self.server.say(client, &Reply::End { lost });
                 }
                 return false;
@@ -330,6 +331,9 @@ impl Daemon {
             Request::Notices {} => {
                 self.listen(client);
                 return false;
+            }
+            Request::Datagram { local, remote, payload } => {
+                self.send_datagram((local, remote), &payload)
             }
             Request::ResetCard { port } => self.reset_card(&port),
             Request::Stop {} => {

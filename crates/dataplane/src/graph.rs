@@ -11,7 +11,7 @@
 //! | `iface` | attach: of arrival; bridge, PW in: of departure, for `FrameAclOut` |
 //! | `vrf` | attach, MPLS, ESP in, AH in |
 //! | `ethertype` | attach, MPLS, PW out, ESP, AH |
-//! | `offset` | IP, for `Local`, `EspIn`, `AhIn`, `PathError`; with `icmp`, the field at fault |
+//! | `offset` | IP, for `Local`, `Keying`, `EspIn`, `AhIn`, `PathError`; with `icmp`, the field at fault |
 //! | `adjacency` | IP, MPLS, PW out, ESP out, AH out |
 //! | `sa` | policy, and an SA within another; for `Acquire` the slot |
 //! | `opened` | ESP in, AH in, with [`FLAG_OPENED`] |
@@ -122,6 +122,8 @@ pub enum Next {
     Control,
     /// Whole frame from `port`, past its SecY, for the port's MKA entity.
     Eapol,
+    /// IP packet for the node itself, UDP at a port of keying programs; UDP header at `offset`.
+    Keying,
     /// `Output` packet that waits at the control part for its neighbour's link address.
     Resolve,
     /// `Policy` packet for slot `sa`, which has no SA: it waits at the control part while a

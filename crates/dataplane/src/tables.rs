@@ -47,6 +47,8 @@ pub struct Tables {
     pub acquires: Vec<bool>,
     /// UDP ports in which ESP comes.
     pub udp_ports: ipsec::UdpPorts,
+    /// UDP ports of the node's own addresses whose datagrams are for keying programs.
+    pub keying_ports: ipsec::UdpPorts,
     /// Workers that share the traffic.
     pub workers: u8,
     /// Seed of the hash by which flows are shared among paths of equal cost: another one at

@@ -175,6 +175,7 @@ pub(crate) fn compile(
         withheld: shared.withheld.clone(),
         sas: shared.directories.workers.clone(),
         acquires,
+        keying_ports: config.keying_ports.iter().copied().collect(),
         udp_ports: config.tunnels.iter().filter_map(|t| Some(t.encap?.local)).collect(),
         ..Tables::default()
     };

@@ -46,6 +46,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, channel};
 
 mod cards;
+mod datagrams;
 mod orders;
 mod peers;
 mod steps;
@@ -53,6 +54,8 @@ mod view;
 mod wants;
 
 use cards::{CardEngines, CardLink};
+pub use datagrams::Datagram;
+use datagrams::Datagrams;
 pub use orders::{AgreedSa, SaOrder};
 use peers::Peers;
 use steps::Steps;
@@ -175,6 +178,7 @@ pub struct Control {
 #[derive(Default)]
 struct External {
     acquires: Acquires,
+    datagrams: Datagrams,
     peers: Peers,
     /// Instances of SAs, once a tunnel has keys from outside.
     instances: Option<Instances>,
@@ -244,7 +248,6 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let static_keys = StaticKeys::default();
     let version = Version { config: &config, compiled: &compiled };
     let plan = static_keys.plan(version, &macs, version, &mut leases)?;
-    let edges_due = now + EDGE_INTERVAL;
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
     let mut control = Control {
         config: Arc::new(config),
@@ -268,7 +271,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         keying: Keying::new(entropy),
         resolved,
         steps: Steps::default(),
-        edges_due,
+        edges_due: now + EDGE_INTERVAL,
         incidents: Vec::new(),
         work: ControlWork::default(),
     };
@@ -418,6 +421,7 @@ impl Control {
                         self.resolver.handle_waiting(now, worker, packet, by, exchange);
                     }
                     Class::Acquire => self.acquire(now, worker, packet),
+                    Class::Keying => self.hear_datagram(packet),
                 }
                 done += 1;
             }

@@ -38,8 +38,8 @@ mod worker;
 pub use compile::{ReadyLists, default_sci, made_mac};
 pub use config::{Config, ConfigError};
 pub use control::{
-    AgreedSa, Applied, BuildError, Control, ControlView, ControlWork, Environment, SaOrder, build,
-    build_with_cards,
+    AgreedSa, Applied, BuildError, Control, ControlView, ControlWork, Datagram, Environment,
+    SaOrder, build, build_with_cards,
 };
 pub use counter::{Counter, CounterStore, Reserved, StoreError, Volatile};
 pub use ferrule_control::{Refused, Token};

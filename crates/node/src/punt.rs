@@ -37,6 +37,8 @@ pub(crate) enum Class {
     Waiting,
     /// Packets that wait for an SA.
     Acquire,
+    /// Datagrams for keying programs.
+    Keying,
 }
 
 /// Classes.
@@ -49,7 +51,7 @@ impl Class {
     /// Packets of one worker that wait at most.
     const fn depth(self) -> usize {
         match self {
-            Self::Eapol | Self::Acquire => 256,
+            Self::Eapol | Self::Acquire | Self::Keying => 256,
             Self::Neighbour | Self::Discovery | Self::Waiting => 1024,
         }
     }
@@ -57,7 +59,9 @@ impl Class {
     /// Drop reason of a packet that finds no room.
     pub const fn full(self) -> DropReason {
         match self {
-            Self::Eapol | Self::Neighbour | Self::Discovery => DropReason::ControlQueueFull,
+            Self::Eapol | Self::Neighbour | Self::Discovery | Self::Keying => {
+                DropReason::ControlQueueFull
+            }
             Self::Waiting => DropReason::NeighbourQueueFull,
             Self::Acquire => DropReason::EspNoSa,
         }

@@ -292,7 +292,9 @@ impl Sas {
             leaves: false,
         });
         if client != Client::Configuration {
-            self.agreements.insert(Agreement { slot, spi, is_outbound: false }, Sa::Inbound(index));
+            // One whose SPI is taken is refused once it is installed, and has no name until then.
+            let name = Agreement { slot, spi, is_outbound: false };
+            self.agreements.entry(name).or_insert(Sa::Inbound(index));
         }
         if let Some(by) = &config.life {
             self.lives.add(Sa::Inbound(index), lives::name_in(&config), by.clone());

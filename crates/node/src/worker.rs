@@ -100,6 +100,8 @@ pub struct Worker<E: Engine<Packet> = Software> {
     events: Producer<Event>,
     /// Events for which the ring had no room.
     unsaid: VecDeque<Event>,
+    /// Events told so far that are no packet's doing.
+    said: u64,
     /// A walk that tells where windows stand.
     edges: Option<EdgeWalk>,
     /// Requests for reports, and the SA reports collected so far for the first of them.
@@ -150,6 +152,7 @@ impl<E: Engine<Packet>> Worker<E> {
             handover: Handover::new(parts.has),
             events: parts.events,
             unsaid: VecDeque::new(),
+            said: 0,
             edges: None,
             asking: VecDeque::new(),
             told: SaReports::default(),
@@ -210,6 +213,12 @@ impl<E: Engine<Packet>> Worker<E> {
     /// grows, they have something to do.
     pub fn handed_out(&self) -> u64 {
         self.handed_out
+    }
+
+    /// Answers to the control part and other events so far that no packet caused: when it grows,
+    /// the control part has something to do although nothing moved.
+    pub fn said(&self) -> u64 {
+        self.said
     }
 
     /// Packets taken from them so far.
@@ -462,6 +471,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Eapol => self.punt(now, batch, Class::Eapol),
             Next::Resolve => self.punt(now, batch, Class::Waiting),
             Next::Acquire => self.punt(now, batch, Class::Acquire),
+            Next::Keying => self.punt(now, batch, Class::Keying),
         }
     }
 

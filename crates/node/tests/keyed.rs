@@ -6,7 +6,7 @@ use ferrule_base::{DropReason, Duration, MacAddr, Secret};
 use ferrule_crypto::{Aes, KeySpec, Place, Suite};
 use ferrule_dataplane::ipsec::Endpoints;
 use ferrule_node::{
-    AgreedSa, Counter, CounterStore, Incident, Refused, Sa, SaOrder, StoreError, Volatile,
+    AgreedSa, Counter, CounterStore, Datagram, Incident, Refused, Sa, SaOrder, StoreError, Volatile,
 };
 use net::{Host, Net, config, ethernet, mac, udp4};
 use std::collections::HashSet;
@@ -122,7 +122,9 @@ fn packet_without_an_sa_asks_once_and_goes_on_with_the_first_that_is_used() {
     assert!(incidents.len() == 1 && is_acquire(&incidents[0]), "{incidents:?}");
     assert_eq!((one.dropped(), one.sealed().len()), (2, 0), "one is kept");
     assert_eq!(one.net.ledger(0).held, 1);
+    let said = one.net.members[0].workers[0].said();
     let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 0))).expect("it is added");
+    assert!(one.net.members[0].workers[0].said() > said, "the control part is to be woken");
     assert!(one.sealed().is_empty(), "nothing is sent before it is used");
     assert_eq!(one.net.members[0].control.agreed("t", 0x2000, true), Some(out));
     assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
@@ -400,6 +402,81 @@ fn other_end_moves_once_a_second_at_most() {
     one.wan.send(&frame);
     one.net.settle();
     assert_eq!(heads_for(&mut one, 1), (THEN, 21_000));
+}
+
+/// A datagram from the other end's host to the node, as the router sends it.
+fn to_node(port: u16, len: usize) -> Vec<u8> {
+    let packet = udp4(FIRST, [192, 0, 2, 1], (500, port), len, 7);
+    ethernet(mac("g", "wan"), ROUTER, 0x0800, &packet)
+}
+
+/// The gateway with a port for keying programs.
+fn with_ports() -> One {
+    let text = gateway(1, "keying = \"external\"");
+    let mut net = Net::new();
+    net.node(&text.replace("lab = true", "lab = true\nkeying-ports = [500]"));
+    let (host, wan) = (net.host(0, "lan"), net.host(0, "wan"));
+    net.settle();
+    let tables = net.members[0].control.tables().clone();
+    for iface in 0..tables.ifaces.len() as u16 {
+        tables.neighbours.set(iface, [192, 0, 2, 254].into(), ROUTER);
+    }
+    One { net, host, wan }
+}
+
+#[test]
+fn datagrams_of_keying_pass_every_policy_both_ways_and_no_others_do() {
+    let mut one = with_ports();
+    one.wan.send(&to_node(500, 60));
+    one.net.settle();
+    assert_eq!(one.net.dropped(0, DropReason::NoKeyingProgram), 1);
+    one.net.members[0].control.listen_for_datagrams(true);
+    one.wan.send(&to_node(500, 60));
+    let mut bad = to_node(500, 60);
+    // It has a checksum, and a wrong one.
+    bad[40] = 1;
+    one.wan.send(&bad);
+    one.wan.send(&to_node(501, 60));
+    one.net.settle();
+    let control = &mut one.net.members[0].control;
+    let heard = control.poll_datagram().expect("it is for the program");
+    let local = SocketAddr::from(([192, 0, 2, 1], 500));
+    let remote = SocketAddr::from((FIRST, 500));
+    assert_eq!((heard.local, heard.remote, heard.payload), (local, remote, vec![7; 32]));
+    assert_eq!(control.poll_datagram(), None);
+    let reasons = [DropReason::BadChecksum, DropReason::PolicyDiscard];
+    assert_eq!(reasons.map(|reason| one.net.dropped(0, reason)), [1, 1]);
+    let answer = Datagram { local, remote, payload: b"agreed".to_vec() };
+    assert_eq!(one.net.members[0].control.send_datagram(&answer), Ok(()));
+    one.net.settle();
+    let sent = one.sealed().pop().expect("it leaves");
+    assert_eq!((sent[9], &sent[12..20]), (17, &[192, 0, 2, 1, 198, 51, 100, 2][..]), "in clear");
+    assert_eq!((&sent[20..26], &sent[28..]), (&[1, 244, 1, 244, 0, 14][..], &b"agreed"[..]));
+    let control = &mut one.net.members[0].control;
+    for (datagram, why) in [
+        (Datagram { local: ([192, 0, 2, 1], 501).into(), ..answer.clone() }, "port 501"),
+        (Datagram { local: ([192, 0, 2, 9], 500).into(), ..answer.clone() }, "192.0.2.9 is no"),
+        (Datagram { remote: ([192, 0, 2, 1], 500).into(), ..answer.clone() }, "no way to"),
+        (Datagram { payload: vec![0; 60_000], ..answer.clone() }, "60000 octets find no buffer"),
+    ] {
+        let Err(Refused(refused)) = control.send_datagram(&datagram) else { panic!("it is sent") };
+        assert!(refused.contains(why), "{refused}");
+    }
+    one.net.assert_conserved();
+}
+
+#[test]
+fn flood_of_datagrams_that_no_program_takes_is_bounded() {
+    let mut one = with_ports();
+    one.net.members[0].control.listen_for_datagrams(true);
+    for _ in 0..40 {
+        (0..100).for_each(|_| one.wan.send(&to_node(500, 1000)));
+        one.net.settle();
+    }
+    assert_eq!(one.net.dropped(0, DropReason::ControlQueueFull), 4000 - 1024);
+    let control = &mut one.net.members[0].control;
+    assert_eq!(std::iter::from_fn(|| control.poll_datagram()).count(), 1024);
+    one.net.assert_conserved();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::registry::{self, RUN, Running};
 use super::{REPLY_MAX, REQUEST_MAX, Reply, Request};
 use crate::fault::Fault;
+use ferrule_base::Secret;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -58,12 +59,14 @@ impl Client {
     pub fn send(&mut self, request: &Request) -> Result<(), Fault> {
         let mut line = serde_json::to_vec(request).map_err(|e| self.broken(&e.into()))?;
         line.push(b'\n');
+        // There may be keys in it.
+        let line = Secret::new(line);
         if line.len() > REQUEST_MAX {
             let what = format!("{} octets are too much for one request", line.len());
             let remedy = "fewer routes and tunnels in one file, or stop the node and start it";
             return Err(Fault::environment(what, remedy));
         }
-        self.stream.get_mut().write_all(&line).map_err(|e| self.broken(&e))
+        self.stream.get_mut().write_all(line.expose()).map_err(|e| self.broken(&e))
     }
 
     /// Handle that ends a trace or capture while another thread waits for its records.

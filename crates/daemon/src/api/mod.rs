@@ -26,8 +26,9 @@ pub use server::{Action, Peer, Server};
 
 use crate::fault::{Fault, Finding};
 use crate::report::Report;
+use ferrule_base::Secret;
 use ferrule_node::config::Difference;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -87,6 +88,15 @@ pub enum Request {
     Sa(SaRequest),
     /// Tell what keying programs need to know, until the client goes.
     Notices {},
+    /// Send a datagram from a port of `keying-ports`, past every policy.
+    Datagram {
+        /// Address of the node, and port.
+        local: SocketAddr,
+        /// Address and port of the other host.
+        remote: SocketAddr,
+        /// Octets, in hexadecimal digits.
+        payload: String,
+    },
     /// Reset the card of a port.
     ResetCard {
         /// The port's name.
@@ -109,6 +119,7 @@ impl Request {
             Self::Enough {} => "enough",
             Self::Sa(request) => request.verb.name(),
             Self::Notices {} => "notices",
+            Self::Datagram { .. } => "datagram",
             Self::ResetCard { .. } => "reset-card",
             Self::Stop {} => "stop",
         }
@@ -156,7 +167,7 @@ pub enum SaVerb {
     /// Open packets by it; an outbound one seals nothing before it is used.
     Add {
         /// Text of a key file of the tunnel's suite.
-        key: String,
+        key: SecretText,
         /// The worker that has it.
         #[serde(default)]
         worker: usize,
@@ -196,6 +207,22 @@ impl SaVerb {
             Self::Move { .. } => "sa move",
             Self::Drop {} => "sa drop",
         }
+    }
+}
+
+/// Text that is wiped when it is done with.
+pub struct SecretText(pub Secret);
+
+impl Serialize for SecretText {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let text = std::str::from_utf8(self.0.expose()).map_err(ser::Error::custom)?;
+        to.serialize_str(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Self(Secret::new(text.into_bytes())))
     }
 }
 
@@ -266,6 +293,15 @@ pub enum Notice {
         way: String,
         /// The SPI.
         spi: u32,
+    },
+    /// A datagram came at a port of `keying-ports`.
+    Datagram {
+        /// Address and port of this node.
+        local: SocketAddr,
+        /// Address and port of the other host.
+        remote: SocketAddr,
+        /// Octets, in hexadecimal digits.
+        payload: String,
     },
     /// Notices for which there was no room.
     Lost {

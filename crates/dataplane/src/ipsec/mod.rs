@@ -80,4 +80,4 @@ pub use spd::directory::{InboundPlace, OutboundPlace, SaDirectory};
 pub use spd::stage::Policy;
 pub use spd::{Action, Decision, PolicyEntry, Spd};
 pub use state::{InboundSa, OutboundSa, SaStats, SaView};
-pub use unwrapping::{UdpPorts, esp_in_udp};
+pub use unwrapping::{UdpPorts, esp_in_udp, is_keying};

@@ -6,7 +6,7 @@ use super::state::InboundSa;
 use super::wrapping::{V4_PROTOCOL, patch};
 use crate::mss;
 use crate::tables::Tables;
-use ferrule_base::DropReason;
+use ferrule_base::{DropReason, VrfId};
 use ferrule_crypto::Job;
 use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::Ends;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 /// A keepalive's one octet (RFC 3948 section 2.3).
 pub(super) const KEEPALIVE: [u8; 1] = [0xff];
 
-/// UDP ports of this node in which ESP comes (RFC 3948).
+/// UDP ports of this node: those in which ESP comes (RFC 3948), or those of keying programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UdpPorts(Box<[u16]>);
 
@@ -30,12 +30,12 @@ impl FromIterator<u16> for UdpPorts {
 }
 
 impl UdpPorts {
-    /// True if ESP comes in UDP at no port.
+    /// True if there is none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if ESP comes in UDP at a port.
+    /// True for one of them.
     pub fn has(&self, port: u16) -> bool {
         self.0.binary_search(&port).is_ok()
     }
@@ -52,13 +52,31 @@ pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Result<Option<usiz
     if !tables.udp_ports.has(header.dst.get()) || payload.starts_with(&[0; 4]) {
         return Ok(None);
     }
+    check(data, datagram, header)?;
+    Ok(Some(at + udp::Header::LEN))
+}
+
+/// True for a packet for this node, in the global table, with a datagram for a keying program,
+/// which is whole and right. Its UDP header is at `at`.
+#[inline(never)]
+pub fn is_keying(tables: &Tables, packet: &Packet, at: usize) -> Result<bool, DropReason> {
+    let datagram = packet.data().get(at..).unwrap_or_default();
+    let Ok((header, _)) = udp::Header::ref_from_prefix(datagram) else { return Ok(false) };
+    if packet.meta().vrf != VrfId::GLOBAL || !tables.keying_ports.has(header.dst.get()) {
+        return Ok(false);
+    }
+    check(packet.data(), datagram, header).map(|()| true)
+}
+
+/// Length and checksum of the datagram in an IP packet.
+fn check(data: &[u8], datagram: &[u8], header: &udp::Header) -> Result<(), DropReason> {
     if usize::from(header.len.get()) != datagram.len() {
         return Err(DropReason::Malformed);
     }
-    if !udp::checksum_ok(&ends(data).ok_or(DropReason::Malformed)?, datagram) {
-        return Err(DropReason::BadChecksum);
+    match udp::checksum_ok(&ends(data).ok_or(DropReason::Malformed)?, datagram) {
+        true => Ok(()),
+        false => Err(DropReason::BadChecksum),
     }
-    Ok(Some(at + udp::Header::LEN))
 }
 
 /// The addresses of an IP packet of either version.

@@ -421,8 +421,8 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
 }
 
 /// A packet for this node, or for a host that it guards, about which no policy is asked:
-/// one that IPsec opens, a fragment, which comes back here whole, or an error about a
-/// packet that may have been sealed here, which IPsec verifies itself.
+/// one that IPsec opens, a datagram of keying, a fragment, which comes back here whole, or an
+/// error about a packet that may have been sealed here, which IPsec verifies itself.
 struct Sealed {
     /// The stage that opens it.
     next: Next,
@@ -453,10 +453,14 @@ impl Sealed {
         Ok(match protocol {
             Protocol::ESP => Some(Self { next: Next::EspIn, offset, flag: 0 }),
             Protocol::AH => Some(Self { next: Next::AhIn, offset, flag: 0 }),
-            Protocol::UDP => {
-                let offset = ipsec::esp_in_udp(tables, packet.data(), offset)?;
-                offset.map(|offset| Self { next: Next::EspIn, offset, flag: FLAG_ENCAP })
-            }
+            Protocol::UDP => match ipsec::esp_in_udp(tables, packet.data(), offset)? {
+                Some(offset) => Some(Self { next: Next::EspIn, offset, flag: FLAG_ENCAP }),
+                None if route == Route::Local => {
+                    let keying = ipsec::is_keying(tables, packet, offset)?;
+                    keying.then_some(Self { next: Next::Keying, offset, flag: 0 })
+                }
+                None => None,
+            },
             Protocol::ICMP | Protocol::ICMPV6 => {
                 let guarded = route != Route::Local;
                 ipsec::is_path_error(tables, packet.data(), offset, guarded).then_some(Self {

@@ -91,7 +91,8 @@ impl From<Next> for Place {
             | Next::Eapol
             | Next::TransmitFirst
             | Next::Resolve
-            | Next::Acquire => Self::Refused(DropReason::UnknownProtocol),
+            | Next::Acquire
+            | Next::Keying => Self::Refused(DropReason::UnknownProtocol),
         }
     }
 }

@@ -248,6 +248,7 @@ fn node(config: &Config) -> Entry {
         "user": user = optional(user),
         "devices": devices = listed(devices),
         "monitors": monitors = optional(monitors),
+        "keying-ports": keying_ports = debug(keying_ports),
         "key-log": key_log = plain(key_log),
         "log": log = debug(log),
         "lab": lab = plain(lab),

@@ -90,6 +90,8 @@ pub struct Config {
     pub devices: Vec<String>,
     /// The group whose members may look at the node.
     pub monitors: Option<String>,
+    /// UDP ports of its own addresses that are for keying programs.
+    pub keying_ports: Vec<u16>,
     /// A capture may have the keys of tunnels.
     pub key_log: bool,
     /// How events are written.

@@ -111,6 +111,7 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         user: text(&n.user),
         devices: n.devices.iter().flatten().map(|t| t.get_ref().clone()).collect(),
         monitors: text(&n.monitors),
+        keying_ports: keying_ports(r, n.keying_ports.as_ref()),
         key_log: n.key_log.unwrap_or(false),
         log: log_format(r, n.log.as_ref()),
         lab: n.lab.unwrap_or(r.lab.is_some()),
@@ -129,6 +130,16 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         look_aside: None,
         token: None,
     }
+}
+
+fn keying_ports(r: &mut Reader<'_>, ports: Option<&Spanned<Vec<i64>>>) -> Vec<u16> {
+    let Some(ports) = ports else { return Vec::new() };
+    let port = |n: &i64| u16::try_from(*n).ok().filter(|&port| port != 0);
+    let read: Option<Vec<u16>> = ports.get_ref().iter().map(port).collect();
+    if read.is_none() {
+        r.problems.add(ports.span(), "these are not UDP ports", "use 1 to 65535, as [500, 4500]");
+    }
+    read.unwrap_or_default()
 }
 
 fn log_format(r: &mut Reader<'_>, log: Option<&Text>) -> LogFormat {

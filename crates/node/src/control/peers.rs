@@ -126,7 +126,7 @@ impl Control {
         }
     }
 
-    fn route_to(&self, address: IpAddr) -> Option<Route> {
+    pub(super) fn route_to(&self, address: IpAddr) -> Option<Route> {
         let vrf = self.tables.vrfs.first()?;
         match address {
             IpAddr::V4(address) => vrf.v4(address),

@@ -32,6 +32,7 @@ impl<E: Engine<Packet>> Worker<E> {
         while !self.events.is_full()
             && let Some(event) = self.unsaid.pop_front()
         {
+            self.said += 1;
             let _ = self.events.push(event);
         }
     }
