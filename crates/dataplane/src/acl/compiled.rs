@@ -2,8 +2,7 @@
 
 use super::AclOutcome;
 use super::edit::{Edit, Patch};
-use crate::classify::{self, NONE, Rule, Table};
-use ferrule_pipeline::BATCH;
+use crate::classify::{self, Rule, Search, Table};
 use std::sync::Arc;
 
 /// A rule of an access list.
@@ -48,22 +47,23 @@ impl<R: ListRule> Compiled<R> {
         }
     }
 
-    /// Outcomes for a batch of keys.
+    /// Outcomes for a batch of keys; `rest` is that of packets that match no entry. Of a large
+    /// list, `near` is told of counters that are likely to count.
     #[inline(always)]
     pub fn judge_all(
         &self,
         keys: &[impl AsRef<R::Words>],
         rest: AclOutcome,
         outcomes: &mut [AclOutcome],
+        search: &mut Search,
+        near: impl Fn(u32),
     ) {
-        let mut found = [NONE; BATCH];
-        let found = &mut found[..keys.len().min(BATCH)];
-        self.base.find_all(keys, found);
+        let found = self.base.find_all(keys, search, |rule| near(rule.outcome().counter()));
         for (&number, outcome) in found.iter().zip(&mut *outcomes) {
             *outcome = self.base.rule(number).map_or(rest, R::outcome);
         }
         if let Some(patch) = &self.patch {
-            patch.judge_all(keys, outcomes);
+            patch.judge_all(keys, outcomes, search);
         }
     }
 

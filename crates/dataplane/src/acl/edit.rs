@@ -16,8 +16,7 @@ use super::compiled::ListRule;
 use super::frame::FrameEntry;
 use super::{AclEntry, AclOutcome, Verdict};
 use crate::classify::hits::UNCOUNTED;
-use crate::classify::{self, KeyField, NONE, Table};
-use ferrule_pipeline::BATCH;
+use crate::classify::{self, KeyField, Search, Table};
 use std::sync::Arc;
 
 /// Entries of a patch at most.
@@ -132,17 +131,19 @@ impl<R: ListRule> Patch<R> {
 
     /// The outcome for one key, for which the trees have this one.
     pub fn judge(&self, key: &R::Words, old: AclOutcome) -> AclOutcome {
-        let mut found = [NONE];
-        self.table.find_all(&[Key(key)], &mut found);
-        self.outcome(old, found[0])
+        let number = self.table.number(key);
+        self.outcome(old, number)
     }
 
     /// Outcomes for a batch of keys, for which the trees have these.
     #[inline(never)]
-    pub fn judge_all(&self, keys: &[impl AsRef<R::Words>], outcomes: &mut [AclOutcome]) {
-        let mut found = [NONE; BATCH];
-        let found = &mut found[..keys.len().min(BATCH)];
-        self.table.find_all(keys, found);
+    pub fn judge_all(
+        &self,
+        keys: &[impl AsRef<R::Words>],
+        outcomes: &mut [AclOutcome],
+        search: &mut Search,
+    ) {
+        let found = self.table.find_all(keys, search, |_| ());
         for (&number, outcome) in found.iter().zip(outcomes) {
             *outcome = self.outcome(*outcome, number);
         }
@@ -151,14 +152,5 @@ impl<R: ListRule> Patch<R> {
     /// Octets that it takes.
     pub fn octets(&self) -> usize {
         self.table.octets() + size_of_val(&*self.before) + size_of_val(&*self.counters)
-    }
-}
-
-/// A key by reference.
-struct Key<'a, W>(&'a W);
-
-impl<W> AsRef<W> for Key<'_, W> {
-    fn as_ref(&self) -> &W {
-        self.0
     }
 }

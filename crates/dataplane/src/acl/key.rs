@@ -11,6 +11,7 @@
 use crate::classify::{Direction, Plain4, Seen, read as read_selected};
 use ferrule_base::DropReason;
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext};
+use std::hint::select_unpredictable;
 
 /// Position of the TCP flags in `flags`.
 pub const TCP_AT: u32 = 6;
@@ -54,24 +55,34 @@ impl V4 {
     /// Placeholder of a key.
     pub const NONE: Self = Self([0; 4]);
 
-    /// The key of an IPv4 packet without options that is no later fragment and shows its
-    /// ports, and TCP flags if it is TCP.
+    /// Reads an IPv4 packet without options that is no later fragment and shows its ports, and
+    /// TCP flags if it is TCP. False, and nothing is read, for any other.
     #[inline(always)]
-    pub fn plain(packet: &[u8]) -> Option<Self> {
-        let plain = Plain4::read(packet, Direction::Outbound)?;
-        let tcp = match Protocol(packet[9]) {
-            Protocol::TCP => Some(*packet.get(ipv4::Header::LEN + TCP_FLAGS_AT)?),
-            _ => None,
-        };
+    pub fn read_plain(&mut self, packet: &[u8]) -> bool {
+        let Some(plain) = Plain4::read(packet, Direction::Outbound) else { return false };
         let [ends, rest] = plain.key.words;
-        Some(Self([ends, rest, flags(plain.class, tcp).into(), 0]))
+        let is_tcp = Protocol(rest as u8) == Protocol::TCP;
+        // (TCP and others come in any order: no branch between them.)
+        let tcp = match packet.get(ipv4::Header::LEN + TCP_FLAGS_AT) {
+            Some(&octet) => select_unpredictable(is_tcp, seen(octet), 0),
+            None if is_tcp => return false,
+            None => 0,
+        };
+        let Self([a, b, c, _]) = self;
+        (*a, *b, *c) = (ends, rest, u64::from(plain.class >> 2) | tcp);
+        true
     }
 }
 
-/// The flags of a packet that is no later fragment.
+/// TCP flags that are seen.
 #[inline(always)]
-fn flags(class: u8, tcp: Option<u8>) -> u16 {
-    u16::from(class >> 2) | tcp.map_or(0, |tcp| TCP_SEEN | u16::from(tcp) << TCP_AT)
+fn seen(octet: u8) -> u64 {
+    u64::from(TCP_SEEN) | u64::from(octet) << TCP_AT
+}
+
+/// The flags of a packet that is no later fragment.
+fn flags(class: u8, tcp: Option<u8>) -> u64 {
+    u64::from(class >> 2) | tcp.map_or(0, seen)
 }
 
 /// Reads the IP packet at the front of `packet`.
@@ -122,12 +133,12 @@ fn upper(
     let tcp = protocol == Protocol::TCP;
     if piece.offset != 0 {
         let rewrites = tcp && piece.offset == 1;
-        let later = u64::from(flags(class, None) | LATER);
+        let later = flags(class, None) | u64::from(LATER);
         return if rewrites { Err(DropReason::FragmentTiny) } else { Ok(later) };
     }
-    let seen = header.and_then(|header| header.get(TCP_FLAGS_AT).copied()).filter(|_| tcp);
-    if tcp && seen.is_none() && piece.more {
+    let octet = header.and_then(|header| header.get(TCP_FLAGS_AT).copied()).filter(|_| tcp);
+    if tcp && octet.is_none() && piece.more {
         return Err(DropReason::FragmentTiny);
     }
-    Ok(flags(class, seen).into())
+    Ok(flags(class, octet))
 }

@@ -31,12 +31,13 @@ mod key;
 mod rule;
 mod stage;
 
+use crate::classify::Search;
 use crate::classify::hits::UNCOUNTED;
 use crate::classify::selector::{Selector, SelectorError};
 use arrayvec::ArrayVec;
 use compiled::Compiled;
 use ferrule_base::DropReason;
-use ferrule_pipeline::{BATCH, Packet};
+use ferrule_pipeline::{AHEAD, BATCH, Packet};
 use frame::{FrameEntry, FrameKey, FrameRule};
 use key::Key;
 use rule::EntryRule;
@@ -108,28 +109,25 @@ pub struct AclEntry {
     pub counter: u32,
 }
 
-/// A verdict and the counter of the entry that gave it, in eight octets.
+/// A verdict and the counter of the entry that gave it, in one word: the counter below, then
+/// [`PERMITS`](Self::PERMITS) and [`LOGS`](Self::LOGS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AclOutcome {
-    /// [`PERMITS`](Self::PERMITS), [`LOGS`](Self::LOGS).
-    what: u32,
-    counter: u32,
-}
+pub struct AclOutcome(u64);
 
 impl AclOutcome {
-    const PERMITS: u32 = 1;
-    const LOGS: u32 = 2;
+    const COUNTER: u64 = u32::MAX as u64;
+    const PERMITS: u64 = 1 << 32;
+    const LOGS: u64 = 1 << 33;
 
     const fn new(verdict: Verdict, counter: u32) -> Self {
-        let what = match verdict {
-            Verdict::Permit => Self::PERMITS,
-            Verdict::Deny => 0,
-        };
-        Self { what, counter }
+        match verdict {
+            Verdict::Permit => Self(Self::PERMITS | counter as u64),
+            Verdict::Deny => Self(counter as u64),
+        }
     }
 
     const fn logging(self, logs: bool) -> Self {
-        if logs { Self { what: self.what | Self::LOGS, ..self } } else { self }
+        if logs { Self(self.0 | Self::LOGS) } else { self }
     }
 
     /// A packet that no list judges.
@@ -140,36 +138,41 @@ impl AclOutcome {
     /// True if the packet passes.
     #[inline(always)]
     pub const fn permits(self) -> bool {
-        self.what & Self::PERMITS != 0
+        self.0 & Self::PERMITS != 0
     }
 
     /// True if the packet is logged.
     #[inline(always)]
     pub const fn logs(self) -> bool {
-        self.what & Self::LOGS != 0
+        self.0 & Self::LOGS != 0
     }
 
-    /// The same where the list's counters begin at this one.
-    #[inline(always)]
-    const fn counted_from(self, first: u32) -> Self {
-        // An entry that is not counted stays so.
-        Self { counter: self.counter.saturating_add(first), ..self }
-    }
-
-    /// The counter of the entry that decided.
+    /// The counter of the entry that decided, of a list whose counters begin at 0.
     #[inline(always)]
     pub const fn counter(self) -> u32 {
-        self.counter
+        self.0 as u32
     }
 
     /// The same by another counter.
     const fn counted_by(self, counter: u32) -> Self {
-        Self { counter, ..self }
+        Self(self.0 & !Self::COUNTER | counter as u64)
     }
 }
 
 /// Packets that cannot be read: their places in the batch, and why.
 type Unread = ArrayVec<(usize, DropReason), BATCH>;
+
+/// Working memory for the packets of a batch.
+struct Scratch {
+    keys: [key::V4; BATCH],
+    search: Search,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { keys: [key::V4::NONE; BATCH], search: Search::default() }
+    }
+}
 
 /// An access list in a configuration: the same list may be in others, with other counters.
 #[derive(Clone)]
@@ -258,8 +261,8 @@ impl AccessList {
         frames: &[Packet],
         own: impl Fn(&Packet) -> usize,
         outcomes: &mut [AclOutcome],
-        unread: &mut Unread,
-        first: usize,
+        (unread, first): (&mut Unread, usize),
+        search: &mut Search,
     ) {
         let mut keys = [FrameKey::NONE; BATCH];
         let mut refused = Unread::new();
@@ -269,7 +272,8 @@ impl AccessList {
                 Err(reason) => refused.push((at, reason)),
             }
         }
-        self.frames.judge_all(&keys[..frames.len().min(BATCH)], self.rest, outcomes);
+        let keys = &keys[..frames.len().min(BATCH)];
+        self.frames.judge_all(keys, self.rest, outcomes, search, |_| ());
         for (at, reason) in refused {
             outcomes[at] = AclOutcome::REFUSED;
             unread.push((first + at, reason));
@@ -285,25 +289,27 @@ impl AccessList {
     }
 
     /// Outcomes of a batch at most; `outcomes` is as long as `packets`. Those that cannot be
-    /// read are refused, and noted with their place behind `first` and the reason.
+    /// read are refused, and noted with their place behind `first` and the reason. `near` as of
+    /// [`Compiled::judge_all`].
     #[inline(always)]
     fn judge_all(
         &self,
         packets: &[Packet],
         outcomes: &mut [AclOutcome],
-        unread: &mut Unread,
-        first: usize,
+        (unread, first): (&mut Unread, usize),
+        scratch: &mut Scratch,
+        near: impl Fn(u32),
     ) {
-        let (mut keys, mut others) = ([key::V4::NONE; BATCH], false);
-        for (packet, key) in packets.iter().zip(&mut keys) {
-            match key::V4::plain(packet.data()) {
-                Some(plain) => *key = plain,
-                None => others = true,
-            }
+        let Scratch { keys, search } = scratch;
+        let mut others = false;
+        for (at, (packet, key)) in packets.iter().zip(&mut *keys).enumerate() {
+            packets.get(at + AHEAD).into_iter().for_each(Packet::prefetch);
+            others |= !key.read_plain(packet.data());
         }
-        self.v4.judge_all(&keys[..packets.len().min(BATCH)], self.rest, outcomes);
+        let keys = &keys[..packets.len().min(BATCH)];
+        self.v4.judge_all(keys, self.rest, outcomes, search, near);
         if others {
-            self.judge_others(packets, outcomes, unread, first);
+            self.judge_others(packets, outcomes, (unread, first), search);
         }
     }
 
@@ -313,12 +319,13 @@ impl AccessList {
         &self,
         packets: &[Packet],
         outcomes: &mut [AclOutcome],
-        unread: &mut Unread,
-        first: usize,
+        (unread, first): (&mut Unread, usize),
+        search: &mut Search,
     ) {
         let (mut v6, mut places) = (ArrayVec::<_, BATCH>::new(), ArrayVec::<_, BATCH>::new());
         let others = packets.iter().map(Packet::data).enumerate();
-        for (at, packet) in others.filter(|(_, packet)| key::V4::plain(packet).is_none()) {
+        let mut plain = key::V4::NONE;
+        for (at, packet) in others.filter(|(_, packet)| !plain.read_plain(packet)) {
             match key::read(packet) {
                 Ok(Key::V6(key)) => {
                     v6.push(key);
@@ -332,7 +339,7 @@ impl AccessList {
             }
         }
         let mut judged = [AclOutcome::PASSED; BATCH];
-        self.v6.judge_all(&v6, self.rest, &mut judged);
+        self.v6.judge_all(&v6, self.rest, &mut judged, search, |_| ());
         for (&at, outcome) in places.iter().zip(judged) {
             outcomes[at] = outcome;
         }

@@ -84,9 +84,10 @@ where
 }
 
 impl<A: Address> EntryRule<A> {
+    /// Zero if the flags are such.
     #[inline(always)]
-    fn has_flags(&self, flags: u64) -> bool {
-        flags as u16 & self.0.then.mask == self.0.then.value
+    fn misfit(&self, flags: u64) -> u64 {
+        u64::from((flags as u16 ^ self.0.then.value) & self.0.then.mask)
     }
 
     /// The selector's fields, and those of the flags.
@@ -125,7 +126,7 @@ impl Rule for EntryRule<u32> {
 
     #[inline(always)]
     fn matches(&self, &[ends, rest, flags, _]: &[u64; 4]) -> bool {
-        self.0.matches(&[ends, rest]) & self.has_flags(flags)
+        self.0.misfit(&[ends, rest]) | self.misfit(flags) == 0
     }
 
     fn bounds(&self, field: &KeyField) -> (u64, u64) {
@@ -160,7 +161,7 @@ impl Rule for EntryRule<u128> {
 
     #[inline(always)]
     fn matches(&self, words: &[u64; 8]) -> bool {
-        self.0.matches(words) & self.has_flags(words[FLAGS_V6])
+        self.0.misfit(words) | self.misfit(words[FLAGS_V6]) == 0
     }
 
     fn bounds(&self, field: &KeyField) -> (u64, u64) {

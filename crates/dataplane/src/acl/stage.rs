@@ -1,7 +1,8 @@
 //! The stages: before the routing table and behind it.
 
 use super::frame::payload_at;
-use super::{AclOutcome, Numbered, Unread};
+use super::{AclOutcome, Numbered, Scratch, Unread};
+use crate::audit::Audit;
 use crate::bridge;
 use crate::classify::Direction;
 use crate::graph::{Aside, Ctx, FLAG_LOCAL, Next, Stage};
@@ -14,9 +15,30 @@ use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 /// The list that an interface has, by number; none.
 pub const NO_LIST: u32 = u32::MAX;
 
+/// Verdicts of lists on a batch's packets, and working memory.
+struct Columns {
+    octets: [u32; BATCH],
+    outcomes: [AclOutcome; BATCH],
+    unread: Unread,
+    scratch: Scratch,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self {
+            octets: [0; BATCH],
+            outcomes: [AclOutcome::PASSED; BATCH],
+            unread: Unread::new(),
+            scratch: Scratch::default(),
+        }
+    }
+}
+
 /// The stage at [`Next::AclIn`]: the list of the interface by which a packet came.
 #[derive(Default)]
-pub struct AclIn;
+pub struct AclIn {
+    columns: Box<Columns>,
+}
 
 impl Stage for AclIn {
     /// For all packets of the batch:
@@ -26,14 +48,19 @@ impl Stage for AclIn {
     /// 3. Permitted packets go on to IP.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let list = |tables: &Tables, meta: &Meta| arrival(tables, meta).list;
-        judge(ctx, batch, Direction::Inbound, list, |_, _| Ok(Next::Ip));
+        let way = Direction::Inbound;
+        if judge::<false>(ctx, batch, way, list_in, &mut self.columns) {
+            return ctx.out.send_all(Next::Ip, batch);
+        }
+        forward(ctx, batch, &self.columns, |_, _| Ok(Next::Ip));
     }
 }
 
 /// The stage at [`Next::AclOut`]: the list of the interface by which a packet is to leave.
 #[derive(Default)]
-pub struct AclOut;
+pub struct AclOut {
+    columns: Box<Columns>,
+}
 
 impl Stage for AclOut {
     /// For all packets of the batch:
@@ -43,11 +70,8 @@ impl Stage for AclOut {
     /// 3. Permitted packets go on as without a list.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let list = |tables: &Tables, meta: &Meta| match exit(tables, meta) {
-            Some(exit) if meta.flags & FLAG_LOCAL == 0 => exit.list,
-            _ => NO_LIST,
-        };
-        judge(ctx, batch, Direction::Outbound, list, |ctx, packet| {
+        judge::<false>(ctx, batch, Direction::Outbound, list_out, &mut self.columns);
+        forward(ctx, batch, &self.columns, |ctx, packet| {
             let (tables, meta) = (ctx.tables, packet.meta());
             let next = |exit: &Exit| exit.after_list(arrival(tables, meta));
             Ok(exit(tables, meta).map_or(Next::Output, next))
@@ -63,16 +87,30 @@ fn exit<'a>(tables: &'a Tables, meta: &Meta) -> Option<&'a Exit> {
     tables.hot.exits.get(meta.adjacency as usize)
 }
 
+fn list_in(tables: &Tables, meta: &Meta) -> u32 {
+    arrival(tables, meta).list
+}
+
+fn list_out(tables: &Tables, meta: &Meta) -> u32 {
+    match exit(tables, meta) {
+        Some(exit) if meta.flags & FLAG_LOCAL == 0 => exit.list,
+        _ => NO_LIST,
+    }
+}
+
 /// The stage at [`Next::FrameAclIn`]: the list of the bridge's member or attachment circuit by
 /// which a frame came.
 #[derive(Default)]
-pub struct FrameAclIn;
+pub struct FrameAclIn {
+    columns: Box<Columns>,
+}
 
 impl Stage for FrameAclIn {
     /// For all frames of the batch: as [`AclIn`], and on into the bridge or the pseudowire.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        judge_shape::<true>(ctx, batch, Direction::Inbound, frame_list_in, |ctx, packet| {
+        judge::<true>(ctx, batch, Direction::Inbound, frame_list_in, &mut self.columns);
+        forward(ctx, batch, &self.columns, |ctx, packet| {
             Ok(match interface(ctx.tables, packet.meta()).map(|iface| &iface.kind) {
                 Some(IfaceKind::Bridged { .. }) => Next::Bridge,
                 _ => Next::PwOut,
@@ -84,13 +122,16 @@ impl Stage for FrameAclIn {
 /// The stage at [`Next::FrameAclOut`]: the list of the bridge's member or attachment circuit by
 /// which a frame is to leave.
 #[derive(Default)]
-pub struct FrameAclOut;
+pub struct FrameAclOut {
+    columns: Box<Columns>,
+}
 
 impl Stage for FrameAclOut {
     /// For all frames of the batch: as [`AclOut`], and on to the port.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        judge_shape::<true>(ctx, batch, Direction::Outbound, frame_list_out, |ctx, packet| {
+        judge::<true>(ctx, batch, Direction::Outbound, frame_list_out, &mut self.columns);
+        forward(ctx, batch, &self.columns, |ctx, packet| {
             let number = packet.meta().iface;
             match interface(ctx.tables, packet.meta()).map(|iface| &iface.kind) {
                 Some(IfaceKind::Bridged { .. }) => bridge::leave_permitted(ctx, number, packet),
@@ -130,76 +171,114 @@ fn own_tags(tables: &Tables, meta: &Meta, way: Direction) -> usize {
     }
 }
 
-/// Applies lists to a batch of IP packets, list by list; permitted packets go where `then`
-/// says.
+/// Applies lists to a batch of IP packets or whole frames, list by list. True if all may pass.
 #[inline(always)]
-fn judge(
+fn judge<const FRAMES: bool>(
     ctx: &mut Ctx<'_>,
-    batch: &mut Box<Batch>,
+    batch: &[Packet],
     way: Direction,
     list: impl Fn(&Tables, &Meta) -> u32,
-    then: impl Fn(&Ctx<'_>, &mut Packet) -> Result<Next, Aside>,
-) {
-    judge_shape::<false>(ctx, batch, way, list, then);
-}
-
-/// The same for IP packets or whole frames.
-#[inline(always)]
-fn judge_shape<const FRAMES: bool>(
-    ctx: &mut Ctx<'_>,
-    batch: &mut Box<Batch>,
-    way: Direction,
-    list: impl Fn(&Tables, &Meta) -> u32,
-    then: impl Fn(&Ctx<'_>, &mut Packet) -> Result<Next, Aside>,
-) {
-    ctx.tally.work.lookups += batch.len() as u64;
-    let tables = ctx.tables;
-    let (mut lists, mut octets) = ([NO_LIST; BATCH], [0; BATCH]);
-    for ((packet, of), octets) in batch.iter().zip(&mut lists).zip(&mut octets) {
-        (*of, *octets) = (list(tables, packet.meta()), packet.len() as u32);
-    }
-    let mut outcomes = [AclOutcome::PASSED; BATCH];
-    let mut unread = Unread::new();
+    columns: &mut Columns,
+) -> bool {
+    let (tables, tally) = (ctx.tables, &mut *ctx.tally);
+    let count = batch.len().min(BATCH);
+    tally.work.lookups += count as u64;
+    columns.unread.clear();
+    let same = columns.measure::<FRAMES>(batch, way);
     let mut from = 0;
-    while let Some(&number) = lists[..batch.len()].get(from) {
-        let same = lists[from..batch.len()].iter().take_while(|&&other| other == number);
-        let to = from + same.count();
-        match tables.lists.get(number as usize) {
-            Some(Numbered { list, first_counter }) => {
-                let (packets, outcomes) = (&batch[from..to], &mut outcomes[from..to]);
-                match FRAMES {
-                    true => {
-                        let own = |frame: &Packet| own_tags(tables, frame.meta(), way);
-                        list.judge_frames(packets, own, outcomes, &mut unread, from);
-                    }
-                    false => list.judge_all(packets, outcomes, &mut unread, from),
-                }
-                let counted = |outcome: &mut AclOutcome| {
-                    *outcome = outcome.counted_from(*first_counter);
-                };
-                outcomes.iter_mut().for_each(counted);
-            }
-            None if number == NO_LIST => {}
-            // A list that is not there lets nothing through.
-            None => outcomes[from..to].fill(AclOutcome::REFUSED),
+    while from < count {
+        let number = list(tables, batch[from].meta());
+        let others = batch[from..count].iter().map(|packet| list(tables, packet.meta()));
+        let to = if same { count } else { from + others.take_while(|&n| n == number).count() };
+        let first = tables.lists.get(number as usize).map_or(0, |list| list.first_counter);
+        let near = |counter: u32| tally.list_hits.prefetch(way, counter.wrapping_add(first));
+        columns.apply::<FRAMES>(tables, (number, way), &batch[from..to], from, near);
+        let (outcomes, octets) = (&columns.outcomes[from..to], &columns.octets[from..to]);
+        tally.list_hits.count_all(way, first, outcomes, |outcome| outcome.counter(), octets);
+        if outcomes.iter().fold(0, |any, outcome| any | outcome.0) & AclOutcome::LOGS != 0 {
+            log::<FRAMES>(&mut tally.audit, (way, first), &batch[from..to], outcomes);
         }
         from = to;
     }
-    let judged = &outcomes[..batch.len()];
-    if judged.iter().fold(false, |any, outcome| any | outcome.logs()) {
-        for (packet, outcome) in batch.iter().zip(judged).filter(|(_, outcome)| outcome.logs()) {
-            let at = if FRAMES { payload_at(packet.data()) } else { 0 };
-            ctx.tally.audit.log(outcome.counter(), way, packet, at);
+    let all = columns.outcomes[..count].iter().fold(u64::MAX, |all, outcome| all & outcome.0);
+    all & AclOutcome::PERMITS != 0
+}
+
+impl Columns {
+    /// Notes the packets' octets. True if all came, or leave, the same way, so that they have
+    /// one list: as a rule they do.
+    #[inline(always)]
+    fn measure<const FRAMES: bool>(&mut self, batch: &[Packet], way: Direction) -> bool {
+        let of = |meta: &Meta| match way {
+            Direction::Outbound if !FRAMES => (meta.adjacency, meta.flags & FLAG_LOCAL),
+            _ => (meta.iface.into(), 0),
+        };
+        let Some(first) = batch.first().map(|packet| of(packet.meta())) else { return true };
+        let mut apart = 0;
+        for (packet, octets) in batch.iter().zip(&mut self.octets) {
+            *octets = packet.len() as u32;
+            let other = of(packet.meta());
+            apart |= (other.0 ^ first.0) | u32::from(other.1 ^ first.1);
+        }
+        apart == 0
+    }
+
+    /// Outcomes of packets that have this list, from place `from` on.
+    #[inline(always)]
+    fn apply<const FRAMES: bool>(
+        &mut self,
+        tables: &Tables,
+        (number, way): (u32, Direction),
+        packets: &[Packet],
+        from: usize,
+        near: impl Fn(u32),
+    ) {
+        let outcomes = &mut self.outcomes[from..from + packets.len()];
+        let unread = (&mut self.unread, from);
+        match tables.lists.get(number as usize) {
+            Some(Numbered { list, .. }) if FRAMES => {
+                let own = |frame: &Packet| own_tags(tables, frame.meta(), way);
+                list.judge_frames(packets, own, outcomes, unread, &mut self.scratch.search);
+            }
+            Some(Numbered { list, .. }) => {
+                list.judge_all(packets, outcomes, unread, &mut self.scratch, near);
+            }
+            None if number == NO_LIST => outcomes.fill(AclOutcome::PASSED),
+            // A list that is not there lets nothing through.
+            None => outcomes.fill(AclOutcome::REFUSED),
         }
     }
-    ctx.tally.list_hits.count_all(way, judged, |outcome| outcome.counter(), &octets);
+}
+
+/// Notes packets whose entry is logged; the list's counters begin at `first`.
+#[inline(never)]
+fn log<const FRAMES: bool>(
+    audit: &mut Audit,
+    (way, first): (Direction, u32),
+    packets: &[Packet],
+    outcomes: &[AclOutcome],
+) {
+    for (packet, outcome) in packets.iter().zip(outcomes).filter(|(_, outcome)| outcome.logs()) {
+        let at = if FRAMES { payload_at(packet.data()) } else { 0 };
+        audit.log(outcome.counter().saturating_add(first), way, packet, at);
+    }
+}
+
+/// Sends permitted packets where `then` says.
+#[inline(always)]
+fn forward(
+    ctx: &mut Ctx<'_>,
+    batch: &mut Box<Batch>,
+    columns: &Columns,
+    then: impl Fn(&Ctx<'_>, &mut Packet) -> Result<Next, Aside>,
+) {
     let mut at = 0;
     ctx.forward(batch, |ctx, packet| {
-        let outcome = outcomes[at % BATCH];
+        let outcome = columns.outcomes[at % BATCH];
         at += 1;
         match outcome.permits() {
             true => then(ctx, packet),
-            false => Err(why(&unread, at - 1)),
+            false => Err(why(&columns.unread, at - 1)),
         }
     });
 }

@@ -5,7 +5,7 @@ mod edits;
 mod families;
 mod frames;
 
-use super::{AccessList, AclEntry, AclOutcome, Match, TcpFlags, Unread, Verdict};
+use super::{AccessList, AclEntry, AclOutcome, Match, Scratch, TcpFlags, Unread, Verdict};
 use crate::classify::hits::UNCOUNTED;
 use crate::classify::selector::{Addresses, Field, Selector};
 use ferrule_base::DropReason;
@@ -124,7 +124,9 @@ fn addresses(v4: bool) -> BoxedStrategy<Addresses> {
     let all = if v4 { Addresses::V4 } else { Addresses::V6 };
     let lens = if v4 { vec![8, 12, 16, 24, 31, 32] } else { vec![16, 24, 32, 64, 120, 128] };
     let network = (address(v4), select(lens)).prop_map(Addresses::from);
-    prop_oneof![2 => Just(all), 4 => network].boxed()
+    let range =
+        (address(v4), address(v4)).prop_map(|(a, b)| Addresses { first: a.min(b), last: a.max(b) });
+    prop_oneof![2 => Just(all), 4 => network, 1 => range].boxed()
 }
 
 fn port() -> impl Strategy<Value = u16> + Clone {
@@ -199,13 +201,13 @@ fn agrees_with(
     list: &[AclEntry],
     packets: &[Fields],
 ) -> Result<(), TestCaseError> {
-    let mut cache = Pool::heap(BATCH, 512).cache();
+    let (mut cache, mut scratch) = (Pool::heap(BATCH, 512).cache(), Scratch::default());
     for packets in packets.chunks(BATCH) {
         let batch: Vec<Packet> =
             packets.iter().map(|f| cache.packet_from(&f.octets()).unwrap()).collect();
         let mut outcomes = vec![AclOutcome::PASSED; batch.len()];
         let mut unread = Unread::new();
-        compiled.judge_all(&batch, &mut outcomes, &mut unread, 0);
+        compiled.judge_all(&batch, &mut outcomes, (&mut unread, 0), &mut scratch, |_| ());
         prop_assert!(unread.is_empty(), "{:?}", unread);
         for ((fields, packet), outcome) in packets.iter().zip(&batch).zip(outcomes) {
             prop_assert_eq!(outcome, walk(list, fields), "{:?}", fields);
@@ -248,7 +250,8 @@ fn acl_refuses_what_it_cannot_read_and_says_why() {
     let batch = [&[0x45, 0, 0][..], &[0x60; 12], &[0x11; 40]];
     let batch = batch.map(|octets| cache.packet_from(octets).unwrap());
     let (mut outcomes, mut unread) = ([AclOutcome::PASSED; 3], Unread::new());
-    list.judge_all(&batch, &mut outcomes, &mut unread, 5);
+    let mut scratch = Scratch::default();
+    list.judge_all(&batch, &mut outcomes, (&mut unread, 5), &mut scratch, |_| ());
     assert!(outcomes.iter().all(|o| !o.permits() && o.counter() == UNCOUNTED));
     assert_eq!(unread[..], [5, 6, 7].map(|at| (at, DropReason::Malformed)));
 }

@@ -46,67 +46,114 @@ pub struct HitMap {
     pub carried: Box<[u32]>,
 }
 
-/// The counters of a worker.
+/// Packets and octets of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    packets: u64,
+    octets: u64,
+}
+
+impl Count {
+    #[inline(always)]
+    fn add(&mut self, packets: u64, octets: u64) {
+        self.packets = self.packets.wrapping_add(packets);
+        self.octets = self.octets.wrapping_add(octets);
+    }
+}
+
+/// The counters of a worker. (Those of each direction lie side by side: most entries are for
+/// one, and of the other nothing comes into the cache.)
 #[derive(Clone, Debug, Default)]
 pub struct Hits {
     generation: u64,
-    counts: Vec<Hit>,
+    outbound: Vec<Count>,
+    inbound: Vec<Count>,
 }
 
 impl Hits {
     /// Fits the counters to a snapshot.
     pub fn fit(&mut self, map: &HitMap) {
-        if self.generation == map.generation && self.counts.len() == map.carried.len() {
+        if self.generation == map.generation && self.outbound.len() == map.carried.len() {
             return;
         }
         let next = map.generation == self.generation + 1;
-        let old = |&from: &u32| match self.counts.get(from as usize) {
-            Some(hit) if next => *hit,
-            _ => Hit::default(),
+        let carry = |counts: &mut Vec<Count>| {
+            let old = |&from: &u32| match counts.get(from as usize) {
+                Some(count) if next => *count,
+                _ => Count::default(),
+            };
+            *counts = map.carried.iter().map(old).collect();
         };
-        self.counts = map.carried.iter().map(old).collect();
+        carry(&mut self.outbound);
+        carry(&mut self.inbound);
         self.generation = map.generation;
+    }
+
+    #[inline(always)]
+    fn counts(&mut self, way: Direction) -> &mut [Count] {
+        match way {
+            Direction::Outbound => &mut self.outbound,
+            Direction::Inbound => &mut self.inbound,
+        }
     }
 
     /// Counts packets.
     #[inline]
     pub fn count(&mut self, way: Direction, counter: u32, packets: u64, octets: u64) {
-        let Some(hit) = self.counts.get_mut(counter as usize) else { return };
-        let (all, sum) = match way {
-            Direction::Outbound => (&mut hit.packets_out, &mut hit.octets_out),
-            Direction::Inbound => (&mut hit.packets_in, &mut hit.octets_in),
-        };
-        *all += packets;
-        *sum += octets;
+        if let Some(count) = self.counts(way).get_mut(counter as usize) {
+            count.add(packets, octets);
+        }
     }
 
-    /// Counts a batch of packets by the counters of their outcomes. (Those of one entry are
-    /// summed first: otherwise each would wait for the count of the one before.)
+    /// Asks the processor for a counter by which a packet is likely to be counted.
+    #[inline(always)]
+    pub fn prefetch(&self, way: Direction, counter: u32) {
+        let counts = match way {
+            Direction::Outbound => &self.outbound,
+            Direction::Inbound => &self.inbound,
+        };
+        prefetch_slice(counts, counter as usize);
+    }
+
+    /// Counts a batch of packets by the counters of their outcomes, behind the first `from`.
+    /// (Those of one entry are summed first: otherwise each would wait for the count of the
+    /// one before.)
     #[inline(always)]
     pub fn count_all<T>(
         &mut self,
         way: Direction,
+        from: u32,
         outcomes: &[T],
         counter: impl Fn(&T) -> u32,
         octets: &[u32],
     ) {
         let Some(first) = outcomes.first().map(&counter) else { return };
+        let Some(counts) = self.counts(way).get_mut(from as usize..) else { return };
         if outcomes.iter().fold(0, |all, other| all | counter(other) ^ first) == 0 {
             let sum = octets.iter().take(outcomes.len()).map(|&octets| u64::from(octets)).sum();
-            return self.count(way, first, outcomes.len() as u64, sum);
+            let count = counts.get_mut(first as usize);
+            return count.into_iter().for_each(|count| count.add(outcomes.len() as u64, sum));
         }
-        if self.counts.len() > NEAR_MAX {
+        if counts.len() > NEAR_MAX {
             let counters = outcomes.iter().map(|outcome| counter(outcome) as usize);
-            counters.for_each(|counter| prefetch_slice(&self.counts, counter));
+            counters.for_each(|counter| prefetch_slice(counts, counter));
         }
         for (outcome, &octets) in outcomes.iter().zip(octets) {
-            self.count(way, counter(outcome), 1, octets.into());
+            if let Some(count) = counts.get_mut(counter(outcome) as usize) {
+                count.add(1, octets.into());
+            }
         }
     }
 
     /// Every counter, by number.
-    pub fn all(&self) -> &[Hit] {
-        &self.counts
+    pub fn all(&self) -> Vec<Hit> {
+        let join = |(out, inn): (&Count, &Count)| Hit {
+            packets_out: out.packets,
+            octets_out: out.octets,
+            packets_in: inn.packets,
+            octets_in: inn.octets,
+        };
+        self.outbound.iter().zip(&self.inbound).map(join).collect()
     }
 }
 
@@ -125,7 +172,8 @@ mod tests {
         hits.count(Direction::Outbound, UNCOUNTED, 1, 1);
         hits.fit(&map(1, &[UNCOUNTED; 3]));
         hits.fit(&map(2, &[2, UNCOUNTED, 0]));
-        let [c, d, a] = hits.all() else { panic!("{hits:?}") };
+        let all = hits.all();
+        let [c, d, a] = &all[..] else { panic!("{hits:?}") };
         assert_eq!((c.packets_in, c.octets_in), (1, 90));
         assert_eq!(*d, Hit::default());
         assert_eq!((a.packets_out, a.octets_out), (7, 700));
@@ -148,8 +196,10 @@ mod tests {
                 };
                 let counters: Vec<u32> = (0..packets).map(|_| some(&mut rng)).collect();
                 let octets: Vec<u32> = (0..packets).map(|_| rng.below(1500) as u32).collect();
-                all.count_all(Direction::Outbound, &counters, |&counter| counter, &octets);
+                let from = rng.below(entries as u64) as u32;
+                all.count_all(Direction::Outbound, from, &counters, |&counter| counter, &octets);
                 for (&counter, &octets) in counters.iter().zip(&octets) {
+                    let counter = counter.saturating_add(from);
                     each.count(Direction::Outbound, counter, 1, octets.into());
                 }
                 assert_eq!(all.all(), each.all());

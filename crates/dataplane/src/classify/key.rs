@@ -16,6 +16,7 @@ use super::selector::{Field, MOBILITY};
 use ferrule_base::DropReason;
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext};
 use std::fmt::Debug;
+use std::ops::Not;
 
 /// Direction of a packet, which tells the local end from the remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +43,11 @@ pub(crate) const NO_PROTOCOL: u64 = 1 << 8;
 pub(crate) const NONE: u64 = 1 << 16;
 
 /// An address as a number, and keys of two such addresses.
-pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
+pub trait Address: Copy + Ord + Not<Output = Self> + Debug + Send + Sync + 'static {
     /// Bits of an address.
     const BITS: u32;
     /// Words that trees cut: both addresses, then `rest`.
-    type Words: Copy + Debug + PartialEq + Send + Sync;
+    type Words: Copy + Debug + PartialEq + AsRef<[u64]> + Send + Sync;
     /// Words with addresses in them.
     const ADDRESS_WORDS: usize;
 
@@ -58,6 +59,9 @@ pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
     fn from_words(words: &[u64; 8]) -> Self::Words;
     /// The word at a position.
     fn word(words: &Self::Words, at: u32) -> u64;
+    /// Zero if the bits that the masks have are those of the first addresses: pairs of the
+    /// remote and the local one.
+    fn apart(words: &Self::Words, firsts: &[Self; 2], masks: &[Self; 2]) -> u64;
     /// Distance from `first`.
     fn less(self, first: Self) -> Self;
     /// The number in 128 bits.
@@ -88,6 +92,12 @@ impl Address for u32 {
     #[inline(always)]
     fn word(words: &[u64; 2], at: u32) -> u64 {
         words[at as usize & 1]
+    }
+
+    #[inline(always)]
+    fn apart(words: &[u64; 2], firsts: &[u32; 2], masks: &[u32; 2]) -> u64 {
+        let join = |pair: &[u32; 2]| u64::from(pair[1]) << 32 | u64::from(pair[0]);
+        (words[0] ^ join(firsts)) & join(masks)
     }
 
     #[inline(always)]
@@ -131,6 +141,13 @@ impl Address for u128 {
     #[inline(always)]
     fn word(words: &[u64; 8], at: u32) -> u64 {
         words[at as usize & 7]
+    }
+
+    #[inline(always)]
+    fn apart(words: &[u64; 8], firsts: &[u128; 2], masks: &[u128; 2]) -> u64 {
+        let (local, remote, _) = Self::split(words);
+        let apart = (remote ^ firsts[0]) & masks[0] | (local ^ firsts[1]) & masks[1];
+        (apart >> 64) as u64 | apart as u64
     }
 
     #[inline(always)]
@@ -232,10 +249,10 @@ impl Plain4 {
     pub fn read(bytes: &[u8], direction: Direction) -> Option<Self> {
         let front = bytes.first_chunk::<{ Self::LEN }>()?;
         // Version and header length; more fragments may follow a first one.
-        const SHAPE: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x1f, 0xff]);
-        const WITHOUT_OPTIONS: u64 = 0x45 << 56;
+        const SHAPE: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x1f, 0xff]);
+        const WITHOUT_OPTIONS: u64 = 0x45;
         let protocol = Protocol(front[9]);
-        let start = u64::from_be_bytes(*front.first_chunk()?);
+        let start = u64::from_le_bytes(*front.first_chunk()?);
         if start & SHAPE != WITHOUT_OPTIONS || !protocol.has_ports() {
             return None;
         }
@@ -249,7 +266,8 @@ impl Plain4 {
             | u64::from(ports >> 16) << LOCAL_PORT.0
             | u64::from(ports & 0xffff) << REMOTE_PORT.0
             | NONE << MESSAGE.0;
-        let (total, class) = (usize::from((start >> 32) as u16), (start >> 48) as u8);
+        let total = usize::from(((start >> 16) as u16).swap_bytes());
+        let class = (start >> 8) as u8;
         Some(Self { key: Key { words: [ends, rest] }, total, class })
     }
 

@@ -23,7 +23,7 @@ pub use build::table;
 pub use key::{Address, Direction, Key};
 pub(crate) use key::{Plain4, Seen, read};
 pub(crate) use rule::SelectorRule;
-pub use tree::{NONE, Table};
+pub use tree::{NONE, Search, Table};
 
 /// Fields of a key at most.
 pub const FIELDS_MAX: usize = 25;

@@ -9,15 +9,22 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct SelectorRule<A, T> {
-    /// The first address, and how many follow it.
-    local: (A, A),
-    remote: (A, A),
-    /// The lowest value of each field; the highest, with the guards set.
+    /// The first remote and the first local address.
+    firsts: [A; 2],
+    /// The complements of how many follow them: of a network, its mask.
+    masks: [A; 2],
+    /// The lowest value of each field, without the guards; the highest, with the guards set.
     rest: (u64, u64),
+    /// Both ranges of addresses are networks.
+    has_networks: bool,
     /// The lower, the earlier.
     pub order: u32,
     pub then: T,
 }
+
+/// Places of the ends in pairs: a key of IPv4 has both addresses in one word, the local one above.
+const REMOTE: usize = 0;
+const LOCAL: usize = 1;
 
 impl<T: Copy> SelectorRule<u32, T> {
     /// A rule for IPv4; nothing if the selector is of the other family.
@@ -68,24 +75,65 @@ impl<A: Address, T: Copy> SelectorRule<A, T> {
             range(s.message, MESSAGE),
         ];
         let join = |(low, high), (first, last)| (low | first, high | last);
-        let rest = ranges.into_iter().fold((0, GUARDS), join);
-        Some(Self { local, remote, rest, order, then })
+        let (low, high) = ranges.into_iter().fold((0, GUARDS), join);
+        Some(Self {
+            firsts: [remote.0, local.0],
+            masks: [!remote.1, !local.1],
+            rest: (low.wrapping_sub(GUARDS), high),
+            has_networks: is_network(local) && is_network(remote),
+            order,
+            then,
+        })
     }
+
+    /// The first address of an end, and how many follow it.
+    fn addresses(&self, end: usize) -> (A, A) {
+        (self.firsts[end], !self.masks[end])
+    }
+
+    /// The lowest and the highest value of a field of `rest`.
+    const fn values(&self, at: u32, bits: u32) -> (u64, u64) {
+        let mask = (1 << bits) - 1;
+        (self.rest.0.wrapping_add(GUARDS) >> at & mask, self.rest.1 >> at & mask)
+    }
+
+    /// Zero if the rule has a packet of this key. (No branch: the part that fails cannot be
+    /// predicted. A guard bit is set where no field borrows from it.)
+    #[inline(always)]
+    pub fn misfit(&self, words: &A::Words) -> u64 {
+        let rest = words.as_ref()[A::ADDRESS_WORDS];
+        let low = rest.wrapping_sub(self.rest.0);
+        let high = self.rest.1.wrapping_sub(rest);
+        let apart = match self.has_networks {
+            true => A::apart(words, &self.firsts, &self.masks),
+            false => self.outside(words),
+        };
+        apart | !(low & high) & GUARDS
+    }
+
+    /// Zero if both addresses are among the rule's, which are no networks. (Rare, so that
+    /// this branch can be predicted.)
+    #[cold]
+    fn outside(&self, words: &A::Words) -> u64 {
+        let (local, remote, _) = A::split(words);
+        let beyond = |(first, span): (A, A), address: A| address.less(first) > span;
+        let local = beyond(self.addresses(LOCAL), local);
+        u64::from(local | beyond(self.addresses(REMOTE), remote))
+    }
+}
+
+/// True if so many addresses behind the first one make a network.
+fn is_network<A: Address>((first, span): (A, A)) -> bool {
+    let (first, span) = (first.wide(), span.wide());
+    span & span.wrapping_add(1) == 0 && first & span == 0
 }
 
 impl<A: Address, T: Copy> Rule for SelectorRule<A, T> {
     type Words = A::Words;
 
-    /// (No branch: the part that fails cannot be predicted. A guard bit stays set where no
-    /// field borrows from it.)
     #[inline(always)]
     fn matches(&self, words: &A::Words) -> bool {
-        let (local, remote, rest) = A::split(words);
-        let low = (rest | GUARDS).wrapping_sub(self.rest.0);
-        let high = self.rest.1.wrapping_sub(rest);
-        (local.less(self.local.0) <= self.local.1)
-            & (remote.less(self.remote.0) <= self.remote.1)
-            & (low & high & GUARDS == GUARDS)
+        self.misfit(words) == 0
     }
 
     #[inline(always)]
@@ -112,15 +160,15 @@ impl<A: Address, T: Copy> Rule for SelectorRule<A, T> {
         let half = |(first, span): (A, A)| first.half_way(span);
         let fields = [PROTOCOL, LOCAL_PORT, REMOTE_PORT, MESSAGE];
         let rest = fields.into_iter().fold(0, |rest, (at, bits)| {
-            let mask = (1 << bits) - 1;
-            let (low, high) = (self.rest.0 >> at & mask, self.rest.1 >> at & mask);
+            let (low, high) = self.values(at, bits);
             rest | (low + (high - low) / 2) << at
         });
-        A::words(half(self.local), half(self.remote), rest)
+        A::words(half(self.addresses(LOCAL)), half(self.addresses(REMOTE)), rest)
     }
 
     fn widths(&self) -> [u32; 2] {
-        [self.local.1, self.remote.1].map(|span| u128::BITS - span.wide().leading_zeros())
+        let width = |end| u128::BITS - self.addresses(end).1.wide().leading_zeros();
+        [width(LOCAL), width(REMOTE)]
     }
 
     /// If an address has two words, the low one is bounded only where the high one is
@@ -128,11 +176,10 @@ impl<A: Address, T: Copy> Rule for SelectorRule<A, T> {
     fn bounds(&self, field: &KeyField) -> (u64, u64) {
         let word = field.word as usize;
         if word == A::ADDRESS_WORDS {
-            let mask = (1 << field.bits) - 1;
-            return (self.rest.0 >> field.at & mask, self.rest.1 >> field.at & mask);
+            return self.values(field.at, field.bits);
         }
         let is_local = if A::BITS == 32 { field.at == 32 } else { word < 2 };
-        let (first, span) = if is_local { self.local } else { self.remote };
+        let (first, span) = self.addresses(if is_local { LOCAL } else { REMOTE });
         let (first, span) = (first.wide(), span.wide());
         let last = first.wrapping_add(span);
         match (A::BITS, word % 2) {

@@ -94,13 +94,10 @@ impl Tree {
         leaves.map(|leaf| leaf.base).min().unwrap_or(NONE)
     }
 
-    /// One step down; a leaf stays where it is. (No branch: the kind of the slot cannot be
-    /// predicted.)
+    /// One step down from a slot that is no leaf.
     #[inline(always)]
     fn step<R: Rule>(&self, slot: Slot, words: &R::Words) -> Slot {
-        let next = select_unpredictable(slot.is_leaf(), 0, slot.next::<R>(words));
-        let next = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
-        select_unpredictable(slot.is_leaf(), slot, next)
+        self.slots.get(slot.next::<R>(words)).copied().unwrap_or(Slot::EMPTY)
     }
 
     /// The leaf of a packet.
@@ -113,24 +110,37 @@ impl Tree {
         slot
     }
 
-    /// The leaves of many packets, level by level.
-    #[inline(always)]
-    fn leaves<R: Rule>(&self, keys: &[impl AsRef<R::Words>], slots: &mut [Slot]) {
-        if self.root.is_leaf() {
-            return slots.fill(self.root);
+    /// The leaves of many packets, level by level: all take the first step, then those that
+    /// are at no leaf yet. With `FAR`, the rules of a large table are asked for as they are known.
+    #[inline(never)]
+    fn leaves<R: Rule, const FAR: bool>(
+        &self,
+        keys: &[impl AsRef<R::Words>],
+        rules: &[R],
+        search: &mut Search,
+    ) {
+        let (root, all) = (self.root, &*self.slots);
+        let Search { slots, places, .. } = search;
+        if root.is_leaf() {
+            return slots.fill(root);
         }
-        let mut closed = LEAF;
-        for (slot, key) in slots.iter_mut().zip(keys) {
-            let next = self.root.next::<R>(key.as_ref());
-            *slot = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
-            closed &= slot.how;
-        }
-        while closed & LEAF == 0 {
-            closed = LEAF;
-            for (slot, key) in slots.iter_mut().zip(keys) {
-                *slot = self.step::<R>(*slot, key.as_ref());
-                closed &= slot.how;
+        let mut open = Open { places, count: 0 };
+        let step = |slot: Slot, words: &R::Words| {
+            let slot = all.get(slot.next::<R>(words)).copied().unwrap_or(Slot::EMPTY);
+            if FAR && slot.is_leaf() {
+                prefetch_slice(rules, slot.base as usize);
             }
+            slot
+        };
+        for at in 0..keys.len().min(BATCH) {
+            slots[at] = step(root, keys[at].as_ref());
+            open.keep(at, !slots[at].is_leaf());
+        }
+        while open.count > 0 {
+            open.each(|at| {
+                slots[at] = step(slots[at], keys[at].as_ref());
+                !slots[at].is_leaf()
+            });
         }
     }
 
@@ -144,6 +154,47 @@ impl Tree {
     /// Numbers of a leaf's rules.
     fn numbers(&self, leaf: Slot) -> impl Iterator<Item = u32> {
         Some(leaf.base).filter(|&base| base != NONE).into_iter().chain(self.others(leaf))
+    }
+}
+
+/// Working memory of look-ups for whole batches.
+pub struct Search {
+    slots: [Slot; BATCH],
+    found: [u32; BATCH],
+    places: [u8; BATCH],
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { slots: [Slot::EMPTY; BATCH], found: [NONE; BATCH], places: [0; BATCH] }
+    }
+}
+
+/// Packets of a batch that need another round, by place. (Their number is in a register: in
+/// memory, each packet would wait for the one before.)
+struct Open<'a> {
+    places: &'a mut [u8; BATCH],
+    count: usize,
+}
+
+impl Open<'_> {
+    /// Puts a packet behind the others if it needs another round. (No branch: whether it does
+    /// cannot be predicted.)
+    #[inline(always)]
+    fn keep(&mut self, at: usize, needs: bool) {
+        self.places[self.count % BATCH] = at as u8;
+        self.count = self.count.wrapping_add(usize::from(needs));
+    }
+
+    /// A round of those that need one; `step` says which need another.
+    #[inline(always)]
+    fn each(&mut self, mut step: impl FnMut(usize) -> bool) {
+        // A packet is put at or before the place from which it was read.
+        for turn in 0..std::mem::take(&mut self.count).min(BATCH) {
+            let at = usize::from(self.places[turn]) % BATCH;
+            let needs = step(at);
+            self.keep(at, needs);
+        }
     }
 }
 
@@ -205,6 +256,11 @@ impl<R: Rule> Table<R> {
 
     /// The first rule for a packet.
     pub fn find(&self, words: &R::Words) -> Option<&R> {
+        self.rule(self.number(words))
+    }
+
+    /// The number of the first rule for a packet, or [`NONE`].
+    pub fn number(&self, words: &R::Words) -> u32 {
         let mut best = NONE;
         for (first, tree) in &self.trees {
             if best < *first {
@@ -213,47 +269,108 @@ impl<R: Rule> Table<R> {
             let mut numbers = tree.numbers(tree.leaf::<R>(words));
             best = best.min(numbers.find(|&number| self.has(number, words)).unwrap_or(NONE));
         }
-        self.rule(best)
+        best
     }
 
-    /// The numbers of the first rules for a batch of packets; `found` is [`NONE`] before.
+    /// The numbers of the first rules for a batch of packets, or [`NONE`]. Of a large table,
+    /// `near` is told of rules that are likely to be found.
+    pub fn find_all<'a>(
+        &self,
+        keys: &[impl AsRef<R::Words>],
+        search: &'a mut Search,
+        near: impl Fn(&R),
+    ) -> &'a [u32] {
+        let keys = keys.get(..BATCH).unwrap_or(keys);
+        match &*self.trees {
+            [(_, tree)] => self.find_in(tree, keys, search, near),
+            trees => {
+                let mut best = [NONE; BATCH];
+                for (_, tree) in trees {
+                    self.find_in(tree, keys, search, &near);
+                    best.iter_mut().zip(&search.found).for_each(|(b, &n)| *b = n.min(*b));
+                }
+                search.found = best;
+            }
+        }
+        &search.found[..keys.len()]
+    }
+
+    /// The same for one tree:
     ///
     /// 1. level by level to the leaves;
     /// 2. their first rules;
     /// 3. the others, for those that did not match.
-    pub fn find_all(&self, keys: &[impl AsRef<R::Words>], found: &mut [u32]) {
-        for (_, tree) in &self.trees {
-            let mut slots = [Slot::EMPTY; BATCH];
-            let slots = &mut slots[..keys.len().min(BATCH)];
-            tree.leaves::<R>(keys, slots);
-            if self.rules.len() > NEAR_MAX {
-                slots.iter().for_each(|slot| prefetch_slice(&self.rules, slot.base as usize));
-            }
-            let mut open = [0; BATCH];
-            let mut count = 0;
-            for (at, ((slot, key), found)) in slots.iter().zip(keys).zip(&mut *found).enumerate() {
-                let has = self.has(slot.base, key.as_ref());
-                *found = select_unpredictable(has, slot.base.min(*found), *found);
-                open[count % BATCH] = at as u8;
-                count += usize::from(!has & (slot.how != LEAF | ALONE));
-            }
-            while count > 0 {
-                let left = std::mem::take(&mut count);
-                for turn in 0..left.min(BATCH) {
-                    let at = usize::from(open[turn]);
-                    let slot = &mut slots[at];
-                    let other = (slot.how & !LEAF) as usize;
-                    let number = tree.others.get(other).copied().unwrap_or(NONE);
-                    let has = self.has(number & !LAST, keys[at].as_ref());
-                    let best = found[at].min(number & !LAST);
-                    found[at] = select_unpredictable(has, best, found[at]);
-                    slot.how += 1;
-                    // Written at or before the place that was read.
-                    open[count % BATCH] = at as u8;
-                    count += usize::from(!has & (number & LAST == 0));
-                }
-            }
+    #[inline(always)]
+    fn find_in(
+        &self,
+        tree: &Tree,
+        keys: &[impl AsRef<R::Words>],
+        search: &mut Search,
+        near: impl Fn(&R),
+    ) {
+        let count = if self.rules.len() > NEAR_MAX {
+            tree.leaves::<R, true>(keys, &self.rules, search);
+            self.prefetch_others(tree, keys.len(), search);
+            self.firsts(keys, search, near)
+        } else {
+            tree.leaves::<R, false>(keys, &self.rules, search);
+            self.firsts(keys, search, |_| ())
+        };
+        let Search { slots, found, places } = search;
+        let mut open = Open { places, count };
+        while open.count > 0 {
+            open.each(|at| {
+                let other = (slots[at].how & !LEAF) as usize;
+                slots[at].how += 1;
+                let number = tree.others.get(other).copied().unwrap_or(NONE);
+                let has = self.has(number & !LAST, keys[at].as_ref());
+                found[at] = select_unpredictable(has, number & !LAST, NONE);
+                !has & (number & LAST == 0)
+            });
         }
+    }
+
+    /// Asks for the second rules of leaves: those who need them would wait together.
+    #[inline(never)]
+    fn prefetch_others(&self, tree: &Tree, count: usize, search: &mut Search) {
+        let Search { slots, places, .. } = search;
+        let mut open = Open { places, count: 0 };
+        for at in 0..count.min(BATCH) {
+            open.keep(at, slots[at].how != LEAF | ALONE);
+        }
+        open.each(|at| {
+            prefetch_slice(&tree.others, (slots[at].how & !LEAF) as usize);
+            true
+        });
+        open.each(|at| {
+            if let Some(number) = tree.others.get((slots[at].how & !LEAF) as usize) {
+                prefetch_slice(&self.rules, (number & !LAST) as usize);
+            }
+            false
+        });
+    }
+
+    /// Step 2; the number of those that did not match and have others.
+    #[inline(never)]
+    fn firsts(
+        &self,
+        keys: &[impl AsRef<R::Words>],
+        search: &mut Search,
+        near: impl Fn(&R),
+    ) -> usize {
+        let rules = &*self.rules;
+        let Search { slots, found, places } = search;
+        let mut open = Open { places, count: 0 };
+        for at in 0..keys.len().min(BATCH) {
+            let Slot { base, how } = slots[at];
+            let has = rules.get(base as usize).is_some_and(|rule| {
+                near(rule);
+                rule.matches(keys[at].as_ref())
+            });
+            found[at] = select_unpredictable(has, base, NONE);
+            open.keep(at, !has & (how != LEAF | ALONE));
+        }
+        open.count
     }
 
     /// Steps down, and rules compared, until the first rule for a packet is found.

@@ -220,7 +220,7 @@ impl Card {
             held: self.held() as u64,
             esp_out: self.stages.sas.outbound().collect(),
             esp_in: self.stages.sas.inbound().collect(),
-            hits: self.tally.hits.all().to_vec(),
+            hits: self.tally.hits.all(),
             secy_out: self.stages.sas.secy_out.report(),
             secy_in: self.stages.sas.secy_in.report(),
         }

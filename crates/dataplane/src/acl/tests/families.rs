@@ -9,6 +9,7 @@ use super::{Fields, agrees};
 use crate::acl::{AclEntry, Match, TcpFlags, Verdict};
 use crate::classify::selector::{Addresses, Field, Selector};
 use ferrule_base::Rng;
+use ferrule_pipeline::NEAR_MAX;
 use ferrule_wire::Protocol;
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -293,4 +294,14 @@ fn acl_families_agree_with_a_linear_walk_on_ten_million_packets() {
         runs.into_iter().map(|run| run.join().expect("a run")).sum()
     });
     assert!(tried >= 10_000_000, "{tried}");
+}
+
+/// Lists of which entries are asked for ahead.
+#[test]
+fn acl_families_agree_with_a_linear_walk_where_lists_are_far_from_the_cache() {
+    for (family, seed) in FAMILIES.into_iter().zip(50..) {
+        let mut rng = Rng::new(seed);
+        let list = list(family, 4 * NEAR_MAX, &mut rng);
+        agrees(&list, &packets(&list, 4_000, &mut rng)).expect("the same");
+    }
 }

@@ -4,6 +4,7 @@
 use super::{Fields, fields, matches};
 use crate::acl::frame::{FrameEntry, FrameMatch, MacNet};
 use crate::acl::{AccessList, AclOutcome, Unread, Verdict};
+use crate::classify::Search;
 use ferrule_base::{DropReason, MacAddr};
 use ferrule_pipeline::{BATCH, Packet, Pool};
 use proptest::collection::vec;
@@ -111,13 +112,13 @@ pub fn agrees_with(
     own: usize,
 ) -> Result<(), TestCaseError> {
     let rest = list.len() as u32;
-    let mut cache = Pool::heap(BATCH, 512).cache();
+    let (mut cache, mut search) = (Pool::heap(BATCH, 512).cache(), Search::default());
     for frames in frames.chunks(BATCH) {
         let batch: Vec<Packet> =
             frames.iter().map(|f| cache.packet_from(&f.octets()).unwrap()).collect();
         let mut outcomes = vec![AclOutcome::PASSED; batch.len()];
         let mut unread = Unread::new();
-        compiled.judge_frames(&batch, |_| own, &mut outcomes, &mut unread, 0);
+        compiled.judge_frames(&batch, |_| own, &mut outcomes, (&mut unread, 0), &mut search);
         prop_assert!(unread.is_empty(), "{:?}", unread);
         for ((frame, packet), outcome) in frames.iter().zip(&batch).zip(outcomes) {
             let first = list.iter().find(|entry| frame.is(&entry.matches, own));

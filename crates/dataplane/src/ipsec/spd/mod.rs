@@ -26,7 +26,7 @@ pub mod stage;
 
 use crate::classify::hits::{self, Hits};
 use crate::classify::selector::{Field, Selector, SelectorError};
-use crate::classify::{self, NONE, Plain4, Rule as _, Seen, SelectorRule, Table};
+use crate::classify::{self, Plain4, Rule as _, Search, Seen, SelectorRule, Table};
 pub use crate::classify::{Address, Direction, Key};
 use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
@@ -359,9 +359,9 @@ impl Spd {
             // No earlier entry has the meaning that this one has if it lets pass.
             return;
         }
+        let mut search = Search::default();
         for (keys, outcomes) in keys.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
-            let mut found = [NONE; BATCH];
-            rules.find_all(keys, &mut found);
+            let found = rules.find_all(keys, &mut search, |_| ());
             let mut clear = false;
             for (&number, outcome) in found.iter().zip(&mut *outcomes) {
                 *outcome = rules.rule(number).map_or(rest, |rule| rule.then);

@@ -26,7 +26,7 @@ impl Stage for Policy {
         let mut refused = Refused::new();
         decide(ctx.tables, batch, &mut outcomes, &mut octets, &mut refused);
         let outcomes_here = &outcomes[..batch.len()];
-        ctx.tally.hits.count_all(Direction::Outbound, outcomes_here, |o| o.counter(), &octets);
+        ctx.tally.hits.count_all(Direction::Outbound, 0, outcomes_here, |o| o.counter(), &octets);
         let (mut at, tables) = (0, ctx.tables);
         let slots = tables.sas.slots(ctx.worker);
         ctx.forward(batch, |ctx, packet| {
