@@ -19,6 +19,7 @@ pub mod inventory;
 pub mod ipsec_ip_layer;
 pub mod macsec_mobility;
 pub mod prebuffered_ctr;
+pub mod residuals;
 pub mod toe_ipsec;
 mod words;
 

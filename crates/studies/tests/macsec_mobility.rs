@@ -12,8 +12,9 @@ use ferrule_studies::macsec_mobility::profiles::{Gateway, NAMES, Profiles};
 use ferrule_studies::macsec_mobility::published::Study;
 use ferrule_studies::macsec_mobility::software::{self, Prices};
 use ferrule_studies::macsec_mobility::{
-    WITHIN_PERCENT, bench, document, gateway, judge, overhead, report,
+    WITHIN_PERCENT, bench, document, fit, gateway, judge, overhead, report,
 };
+use ferrule_studies::residuals::{self, Residual};
 use std::sync::OnceLock;
 
 const NO_ROOT: &str = "not run: needs root";
@@ -74,6 +75,34 @@ fn study_profiles_are_files_and_fitting_again_gives_the_same() {
     }
     let queue = modelled().queue.error_percent;
     assert!(queue > 2.0 * files.gateway.fit.error_percent, "why it is no server with a queue");
+}
+
+#[test]
+fn study_value_that_a_fit_is_to_predict_is_not_seen_by_it() {
+    let path = gateway::Path { fixed_us: 52.0, spacing_us: 8.896 };
+    let predicted = |full_mbps| {
+        let target = gateway::Target { full_mbps, ..fit::target(&Study::read()) };
+        let values = gateway::fit(&target, &path).values;
+        values.last().expect("the load that fills it")[1]
+    };
+    assert_eq!(predicted(120.0), predicted(240.0));
+}
+
+#[test]
+fn study_every_fitted_value_has_a_residual_and_each_file_its_largest() {
+    let fitted = &modelled().fitted;
+    let of = |kind: usize| fitted.residuals[kind].iter().map(|r| r.of.as_str());
+    assert_eq!([0, 1, 2].map(|kind| of(kind).count()), [5, 6, 5]);
+    let files = &modelled().profiles;
+    for (all, file) in fitted.residuals.iter().zip([&files.switch, &files.macsec, &files.gateway]) {
+        let worst = residuals::worst(all, Residual::predicted_off);
+        assert!((worst - file.fit.leave_one_out_percent).abs() < 0.01, "{worst}: {file:?}");
+    }
+    let table = table(reported(), "residuals");
+    assert_eq!(table.rows(), 16);
+    // What would fit table 3 better misses figure 2 by far.
+    let timeless = fitted.timeless;
+    assert!(timeless.table_3 < files.macsec.fit.error_percent / 2.0 && timeless.figure_2 > 50.0);
 }
 
 #[test]

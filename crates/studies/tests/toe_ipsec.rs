@@ -5,6 +5,7 @@ mod held;
 
 use ferrule_report::{Block, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::toe_ipsec::bench::{Way, datagrams, stream};
+use ferrule_studies::toe_ipsec::fit;
 use ferrule_studies::toe_ipsec::live::{Cost, Engines, Live, Load, Point, Sweep, Turns};
 use ferrule_studies::toe_ipsec::model::{self, Model};
 use ferrule_studies::toe_ipsec::network::System;
@@ -37,6 +38,29 @@ fn toe_throughput_of_the_three_systems_is_that_of_table_2() {
             assert!(off.abs() < 10.0, "{system:?} {way:?}: {found}, printed {printed}");
         }
     }
+}
+
+#[test]
+fn toe_files_are_what_the_fits_give_and_hold_the_largest_error_of_a_value_left_out() {
+    let study = Study::read();
+    let files = fit::FITTED.map(System::device);
+    let costs = [files[0].sealed.octet_ns, files[1].look_aside.bus_latency_ns];
+    for (system, cost) in fit::FITTED.into_iter().zip(costs) {
+        let found = fit::cost_for(system, study.result_of(system).throughput_share);
+        assert!((found / cost - 1.0).abs() < 0.03, "{system:?}: {found}, in the file {cost}");
+    }
+    let all = fit::residuals(&study, modelled());
+    for (own, file) in all.chunks(2).zip(&files) {
+        assert_eq!((own.len(), file.free.len()), (file.fit.points, 1));
+        // The file's is of the overhead, which no fit saw.
+        let off = own[1].predicted_off().expect("predicted").abs();
+        assert!((off - file.fit.leave_one_out_percent).abs() < 0.5, "{off}: {own:#?}");
+        assert!(own[0].fitted_off().is_some_and(|off| off.abs() < 1.0), "{own:#?}");
+    }
+    // The other way round: by the cited overhead alone, the measured share is missed.
+    assert!(all[0].predicted_off().is_some_and(|off| off < -35.0), "{all:#?}");
+    let both = fit::both_percent(&study);
+    assert!((20.0..30.0).contains(&both), "{both}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub mod nodes;
 pub mod published;
 mod sections;
 
+pub use claims::judge;
+
 use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::Model;

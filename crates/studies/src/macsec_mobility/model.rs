@@ -63,6 +63,8 @@ pub struct Surface {
 pub struct Model {
     /// The devices.
     pub profiles: Profiles,
+    /// The devices fitted once more, with the error of every value.
+    pub fitted: Fitted,
     /// The gateway that one would try first, for comparison.
     pub queue: gateway::QueueFitted,
     /// Tables 1 to 3, and for IPsec loads beyond.
@@ -116,7 +118,8 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
             if system == System::Ipsec && load >= BEYOND[0] { FRAMES_BEYOND } else { frames };
         bench::measure(network::provider(system, profiles, lines), system, load, frames)
     };
-    let queue = gateway::fit_queue(&fit::target(study));
+    say("fits, with and without each value");
+    let (fitted, queue) = (fit_again(study), gateway::fit_queue(&fit::target(study)));
     let mut loads = Vec::new();
     for system in System::ALL {
         say(&format!("load sweep: {}", system.name()));
@@ -143,7 +146,7 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     say("chains of up to 32 switches");
     let chains = [chains::LOW, chains::BURSTS]
         .map(|offered| chains::all(&CHAINS, (&profiles, lines), offered));
-    Model { profiles, queue, loads, at_95, ceilings, hops, surface, chains }
+    Model { profiles, fitted, queue, loads, at_95, ceilings, hops, surface, chains }
 }
 
 /// Model of a load: the laboratory's result.
