@@ -3,7 +3,7 @@
 
 mod held;
 
-use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
+use ferrule_report::{Block, Cell, Kind, Proof, Report, Table, Verdict, html, json};
 use ferrule_studies::prebuffered_ctr::live::{CROWDED, Live, Measured, Trial};
 use ferrule_studies::prebuffered_ctr::model::{self, Model};
 use ferrule_studies::prebuffered_ctr::published::Study;
@@ -123,6 +123,25 @@ fn prebuffered_claims_have_verdicts_and_errata_are_shown() {
     let errata = errata.expect("errata");
     assert_eq!(errata.len(), Study::read().erratum.len());
     assert!(errata.iter().all(|e| matches!(e.proof, Proof::Shown(_))), "{errata:#?}");
+}
+
+#[test]
+fn prebuffered_networks_value_has_a_residual_for_each_size_and_is_marked_as_fitted() {
+    let table = |id: &str| reported().tables().find(|table| table.id == id).expect("a table");
+    let numbers = |table: &Table, kind: Kind, nth: usize| {
+        let column = table.columns().iter().filter(|c| c.kind() == kind).nth(nth).expect("it");
+        column.cells().iter().filter_map(|c| c.measure()).map(|m| m.value).collect::<Vec<_>>()
+    };
+    let (residuals, throughput) = (table("residuals"), table("throughput"));
+    let printed = numbers(residuals, Kind::Published, 0);
+    let [a, b] = printed[..] else { panic!("{printed:?}") };
+    // Of two values each is predicted by the other one.
+    assert_eq!(numbers(residuals, Kind::Model, 0), [b, a]);
+    assert_eq!(numbers(residuals, Kind::Fitted, 0), [f64::midpoint(a, b); 2]);
+    assert_eq!(numbers(throughput, Kind::Fitted, 0).len(), 2, "before empty, of each size");
+    // Both tokens stand beside the print, each with its error.
+    assert_eq!(numbers(throughput, Kind::Derived, 0).len(), 6);
+    assert_eq!(numbers(throughput, Kind::Derived, 1).len(), 4);
 }
 
 #[test]

@@ -71,8 +71,12 @@ pub struct Model {
 /// Throughput limit of network and host before the buffer is empty: one value for both sizes,
 /// halfway between them.
 pub fn network_kbps(study: &Study) -> f64 {
-    let before = study.throughput.iter().map(|row| row.prebuffered_before_empty_kbps);
-    let (least, most) = before.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));
+    centre(study.throughput.iter().map(|row| row.prebuffered_before_empty_kbps))
+}
+
+/// Halfway between the least and the greatest.
+pub fn centre(values: impl Iterator<Item = f64>) -> f64 {
+    let (least, most) = values.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));
     f64::midpoint(least, most)
 }
 
