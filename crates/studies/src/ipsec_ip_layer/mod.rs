@@ -108,7 +108,8 @@ fn method(study: &Study) -> Section {
             "Ferrule has no ESP without integrity (RFC 8221 section 4). ESP-DES has HMAC-MD5-96 \
              beside it, whose 12 octets are on the line; the model prices DES alone.",
             "The machines are files under `profiles/studies`. The fit is least squares on \
-             logarithms of slowdowns, and the laboratory says how each follows each cost; a test \
-             looks whether the file is what the fit makes.",
+             logarithms of slowdowns, and the laboratory says how each follows each cost. For each \
+             value that is left out the fit is made anew, from the plausible machine on; the file \
+             has what comes out, and a test looks whether it is what the fit makes.",
         ])
 }

@@ -6,7 +6,7 @@
 //! the machine, and no part of the response: so both stand in the report.
 
 use super::cases::{Application, Mode, Protection, SIZES, Way};
-use super::fit::{self, Target};
+use super::fit::{self, Found, Target};
 use super::machine::{Costs, Inside, Machine, Parts, Processing};
 use super::network::{MTU, MTU_ROOM, Run, Setting, TICK, WINDOW, run, tcp_of_2001, tcp_unbounded};
 use super::places::{self, Place};
@@ -100,8 +100,10 @@ pub struct Factor {
 #[allow(missing_docs)]
 pub struct Slowdown {
     pub target: Target,
-    pub plausible: f64,
-    pub fitted: f64,
+    pub plausible: Found,
+    pub fitted: Found,
+    /// By the fit that was made without it.
+    pub predicted: Found,
 }
 
 /// Everything that the laboratory said.
@@ -211,8 +213,15 @@ fn printed(study: &Study, model: &Model) -> Vec<Slowdown> {
     let targets = fit::targets(study);
     let plausible = fit::slowdowns(&model.plausible.cost, &targets);
     let fitted = fit::slowdowns(&model.fitted.cost, &targets);
-    let all = targets.into_iter().zip(plausible).zip(fitted);
-    all.map(|((target, plausible), fitted)| Slowdown { target, plausible, fitted }).collect()
+    let predicted = fit::predicted(&model.fitted, &targets);
+    let all = targets.into_iter().zip(plausible).zip(fitted.into_iter().zip(predicted));
+    let line = |((target, plausible), (fitted, predicted))| Slowdown {
+        target,
+        plausible,
+        fitted,
+        predicted,
+    };
+    all.map(line).collect()
 }
 
 fn cells(model: &mut Model, say: &mut dyn FnMut(&str)) {
