@@ -13,6 +13,7 @@ use ferrule_studies::ipsec_ip_layer::network::{MTU, Setting, run, tcp_of_2001, t
 use ferrule_studies::ipsec_ip_layer::places::Place;
 use ferrule_studies::ipsec_ip_layer::published::Study;
 use ferrule_studies::ipsec_ip_layer::{document, fit, judge};
+use ferrule_studies::options::{Options, Seed};
 use ferrule_studies::residuals;
 use std::sync::OnceLock;
 
@@ -22,7 +23,7 @@ fn nothing_live() -> Live {
 
 fn modelled() -> &'static Model {
     static MODEL: OnceLock<Model> = OnceLock::new();
-    MODEL.get_or_init(|| model::model(&Study::read(), true, &mut |_| {}))
+    MODEL.get_or_init(|| model::model(&Study::read(), Options::QUICK, &mut |_| {}))
 }
 
 fn reported() -> &'static Report {
@@ -39,7 +40,13 @@ fn transfers_of_every_program_cross_every_protection_whole_and_long_segments_bec
     for application in Application::ALL {
         let frames = |way| {
             let machine = Profile::ideal();
-            let setting = Setting { way, machine, behaviour: tcp_unbounded(50_000), mtu: MTU };
+            let setting = Setting {
+                way,
+                machine,
+                behaviour: tcp_unbounded(50_000),
+                mtu: MTU,
+                seed: Seed::OWN,
+            };
             let run = run(&setting, application, 50_000);
             assert_eq!(run.lost, 0, "{application:?} {way:?}");
             run
@@ -59,8 +66,13 @@ fn transfers_of_every_program_cross_every_protection_whole_and_long_segments_bec
 #[test]
 fn a_line_of_10_mbit_takes_what_its_octets_take() {
     let way = transport(Protection::None);
-    let setting =
-        Setting { way, machine: Profile::ideal(), behaviour: tcp_unbounded(1_000_000), mtu: MTU };
+    let setting = Setting {
+        way,
+        machine: Profile::ideal(),
+        behaviour: tcp_unbounded(1_000_000),
+        mtu: MTU,
+        seed: Seed::OWN,
+    };
     let run = run(&setting, Application::Ftp, 1_000_000);
     // 685 segments of 1538 octets with preamble, FCS and gap, and acknowledgements.
     let data_us = 1_000_000.0 / 1460.0 * 1538.0 * 0.8;
@@ -167,7 +179,7 @@ fn processing_in_the_stack_saves_the_copy_and_a_share_of_a_core_costs_time() {
     let way = transport(Protection::EspDes);
     let of = |costs: ferrule_studies::ipsec_ip_layer::machine::Costs, processing| {
         let machine = costs.profile(way.protection, processing, Parts::ALL);
-        let setting = Setting { way, machine, behaviour: tcp_of_2001(), mtu: MTU };
+        let setting = Setting { way, machine, behaviour: tcp_of_2001(), mtu: MTU, seed: Seed::OWN };
         let run = run(&setting, Application::Ftp, 20_000);
         (run.response_us, costs.inside(&run, way.protection, processing))
     };

@@ -14,6 +14,7 @@ use ferrule_studies::macsec_mobility::software::{self, Prices};
 use ferrule_studies::macsec_mobility::{
     WITHIN_PERCENT, bench, document, fit, gateway, judge, overhead, report,
 };
+use ferrule_studies::options::{Options, Seed};
 use ferrule_studies::residuals::{self, Residual};
 use std::sync::OnceLock;
 
@@ -26,7 +27,7 @@ fn no_root() -> Result<Live, String> {
 /// Run once for all tests.
 fn modelled() -> &'static Model {
     static MODEL: OnceLock<Model> = OnceLock::new();
-    MODEL.get_or_init(|| model::run(&Study::read(), true, &mut |_| {}))
+    MODEL.get_or_init(|| model::run(&Study::read(), Options::QUICK, &mut |_| {}))
 }
 
 fn reported() -> &'static Report {
@@ -108,7 +109,7 @@ fn study_every_fitted_value_has_a_residual_and_each_file_its_largest() {
 #[test]
 fn study_gateway_closed_form_agrees_with_the_laboratory() {
     let model = modelled();
-    let lines = Lines { rate: 1_000_000_000, queue: 256 };
+    let lines = Lines { rate: 1_000_000_000, queue: 256, seed: Seed::OWN };
     let run = |gateway: Option<Gateway>, load| {
         let mut profiles = model.profiles.clone();
         let ideal = ferrule_lab::Profile::ideal();
@@ -197,7 +198,7 @@ fn study_without_root_says_so_where_live_numbers_would_stand() {
 
 #[test]
 fn study_gives_the_same_numbers_each_time_and_reads_back() {
-    let again = report(true, no_root(), &mut |_| {});
+    let again = report(Options::QUICK, no_root(), &mut |_| {});
     let text = json::render(reported());
     assert_eq!(json::render(&again), text);
     assert_eq!(json::read(&text).expect("a report"), again);

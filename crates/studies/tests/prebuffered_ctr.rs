@@ -4,6 +4,7 @@
 mod held;
 
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Table, Verdict, html, json};
+use ferrule_studies::options::Options;
 use ferrule_studies::prebuffered_ctr::live::{CROWDED, Live, Measured, Trial};
 use ferrule_studies::prebuffered_ctr::model::{self, Model};
 use ferrule_studies::prebuffered_ctr::published::Study;
@@ -19,7 +20,7 @@ fn nothing_live() -> Result<Live, String> {
 
 fn modelled() -> &'static Model {
     static MODEL: OnceLock<Model> = OnceLock::new();
-    MODEL.get_or_init(|| model::run(&Study::read(), true, &mut |_| {}))
+    MODEL.get_or_init(|| model::run(&Study::read(), Options::QUICK, &mut |_| {}))
 }
 
 fn reported() -> &'static Report {

@@ -4,6 +4,7 @@
 mod held;
 
 use ferrule_report::{Block, Kind, Proof, Report, Verdict, html, json};
+use ferrule_studies::options::{Options, Seed};
 use ferrule_studies::toe_ipsec::bench::{Way, datagrams, stream};
 use ferrule_studies::toe_ipsec::fit;
 use ferrule_studies::toe_ipsec::live::{Cost, Engines, Live, Load, Point, Sweep, Turns};
@@ -19,7 +20,7 @@ fn nothing_live() -> Result<Live, String> {
 
 fn modelled() -> &'static Model {
     static MODEL: OnceLock<Model> = OnceLock::new();
-    MODEL.get_or_init(|| model::run(true, &mut |_| {}))
+    MODEL.get_or_init(|| model::run(Options::QUICK, &mut |_| {}))
 }
 
 fn reported() -> &'static Report {
@@ -65,7 +66,9 @@ fn toe_files_are_what_the_fits_give_and_hold_the_largest_error_of_a_value_left_o
 
 #[test]
 fn toe_host_works_in_software_alone_and_a_look_aside_packet_waits_for_four_crossings() {
-    let at = |system: System| datagrams(system, system.device(), Way::Out, (1051, 100.0), 300);
+    let at = |system: System| {
+        datagrams(system, system.device(), Way::Out, (1051, 100.0), (300, Seed::OWN))
+    };
     let [software, look_aside, inline] = System::ALL.map(at);
     assert!((43.0..50.0).contains(&software.host_us), "{software:?}");
     assert_eq!((look_aside.host_us, inline.host_us), (0.0, 0.0));
@@ -80,7 +83,13 @@ fn toe_bus_alone_does_not_limit_a_pipelined_look_aside_at_any_size() {
     let mut device = System::LookAside.device();
     device.look_aside.bus_latency_ns = 0.0;
     for octets in [128, 512, 1280] {
-        let point = datagrams(System::LookAside, device.clone(), Way::Out, (octets, 500.0), 600);
+        let point = datagrams(
+            System::LookAside,
+            device.clone(),
+            Way::Out,
+            (octets, 500.0),
+            (600, Seed::OWN),
+        );
         assert!(point.share > 0.999, "{octets}: {point:?}");
     }
 }
@@ -88,7 +97,7 @@ fn toe_bus_alone_does_not_limit_a_pipelined_look_aside_at_any_size() {
 #[test]
 fn toe_tcp_goes_both_ways_through_every_system() {
     for way in Way::ALL {
-        let rates = System::ALL.map(|system| stream(system, system.device(), way));
+        let rates = System::ALL.map(|system| stream(system, system.device(), way, Seed::OWN));
         let [software, look_aside, inline] = rates;
         assert!(software > 20.0 && software < look_aside && look_aside <= inline, "{rates:?}");
         assert!(inline > 700.0, "{rates:?}");

@@ -168,7 +168,7 @@ mod tests {
         let [none, inn, out] = limits.frames;
         assert!(none > inn && inn > out, "{limits:?}");
         assert!((1.25e6..1.31e6).contains(&none) && (0.9e9..0.95e9).contains(&limits.bits));
-        assert_eq!(rates(&study).filter(|rate| limit_of(*rate).is_some()).count(), 33);
+        assert_eq!(rates(&study).filter(|rate| limit_of(*rate).is_some()).count(), 29);
         // More values fit better, and none of them says anything of the others.
         let apart = Limits::apart_percent(&study);
         assert!(apart > 0.0 && apart < quality.error, "{apart}");

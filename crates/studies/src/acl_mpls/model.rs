@@ -5,6 +5,7 @@ use super::live::{PERMITTED, SMALL, STREAMS};
 use super::network::{Load, Point, line_rate, measure};
 use super::nodes::{Core, Entries, List, PRINTED, System};
 use super::published::Study;
+use crate::options::{Options, Seed};
 
 /// Frames of each load: many more than buckets and queues hold.
 const FRAMES: u64 = 100_000;
@@ -56,10 +57,13 @@ impl Model {
 /// Queues of a port, as the study has them (section 4.1.1).
 const QUEUES: usize = 2;
 
+/// Frames of each load, and the seed of its draws.
+type Trial = (u64, Seed);
+
 fn few(
     study: &Study,
     limits: Limits,
-    frames: u64,
+    (frames, seed): Trial,
     say: &mut dyn FnMut(&str),
 ) -> Vec<(u64, Vec<Point>)> {
     let system = System { core: Core::Ip, list: List::None, both_ways: false };
@@ -68,7 +72,7 @@ fn few(
     let by_size = |streams| {
         say(&format!("{}, {streams} streams", system.key()));
         let sizes = study.setup.frame_bytes.iter().map(|&octets| {
-            let load = Load { octets, per_second: line_rate(octets), streams };
+            let load = Load { octets, per_second: line_rate(octets), streams, seed };
             measure((system, PRINTED), study, &device, load, frames)
         });
         (streams, sizes.collect())
@@ -87,24 +91,24 @@ fn point(
     limits: &Limits,
     (system, octets): Rate,
     unlisted: Option<f64>,
-    frames: u64,
+    (frames, seed): Trial,
 ) -> Point {
     let directions = if system.both_ways { 2.0 } else { 1.0 };
     let device = limits.profile(study, system, directions);
     let per_second = unlisted.unwrap_or(line_rate(octets));
-    let load = Load { octets, per_second, streams: study.setup.streams };
+    let load = Load { octets, per_second, streams: study.setup.streams, seed };
     measure((system, PRINTED), study, &device, load, frames)
 }
 
 /// Each rate by limits that were fitted to all others. Where those are the limits of all, so is
 /// the rate.
-fn predicted(study: &Study, model: &Model, frames: u64) -> Vec<(Rate, f64)> {
+fn predicted(study: &Study, model: &Model, trial: Trial) -> Vec<(Rate, f64)> {
     let anew = |limits: &Limits, (system, octets): Rate| {
         let plain = (system.list != List::None).then(|| {
             let plain = system.unlisted();
-            rate(plain, &point(study, limits, (plain, octets), None, frames))
+            rate(plain, &point(study, limits, (plain, octets), None, trial))
         });
-        rate(system, &point(study, limits, (system, octets), plain, frames))
+        rate(system, &point(study, limits, (system, octets), plain, trial))
     };
     let each = fit::rates(study).filter(|(_, octets)| is_modelled(*octets)).map(|of| {
         let limits = Limits::fit_without(study, Some(of));
@@ -118,8 +122,9 @@ fn predicted(study: &Study, model: &Model, frames: u64) -> Vec<(Rate, f64)> {
 }
 
 /// Runs it all. `say` is told what comes next.
-pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
-    let frames = if quick { FRAMES_QUICK } else { FRAMES };
+pub fn run(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    let seed = options.seed;
+    let frames = if options.quick { FRAMES_QUICK } else { FRAMES };
     let limits = Limits::fit(study);
     let mut model = Model {
         limits,
@@ -137,12 +142,12 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
         let before = model.rates(system.unlisted());
         let points = study.setup.frame_bytes.iter().enumerate().map(|(at, &octets)| {
             let unlisted = (system.list != List::None).then(|| before[at]);
-            point(study, &limits, (system, octets), unlisted, frames)
+            point(study, &limits, (system, octets), unlisted, (frames, seed))
         });
         model.points.push((system, points.collect()));
     }
     say("fits without one of the rates");
-    model.predicted = predicted(study, &model, frames);
+    model.predicted = predicted(study, &model, (frames, seed));
     model.permitted = [List::In, List::Out].map(|list| {
         let system = System { core: Core::Ip, list, both_ways: false };
         say(&format!("{}, by streams permitted", system.key()));
@@ -151,10 +156,16 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
         let point = |permitted| {
             let case = (system, Entries::Permit(permitted));
             let (octets, streams) = (SMALL, study.setup.streams);
-            measure(case, study, &device, Load { octets, per_second: offered, streams }, frames)
+            measure(
+                case,
+                study,
+                &device,
+                Load { octets, per_second: offered, streams, seed },
+                frames,
+            )
         };
         PERMITTED.map(point).to_vec()
     });
-    model.few = few(study, limits, frames, say);
+    model.few = few(study, limits, (frames, seed), say);
     model
 }

@@ -15,6 +15,7 @@ use super::cases::{Application, Mode, Protection, Way};
 use super::machine::{Costs, LeftOut, Machine, Parts, Processing, Quality};
 use super::network::{MTU, Setting, run, tcp_of_2001};
 use super::published::Study;
+use crate::options::Seed;
 use crate::residuals;
 use Application::{Ftp, Smtp};
 use ferrule_report::Measure;
@@ -114,7 +115,7 @@ pub fn slowdowns(costs: &Costs, targets: &[Target]) -> Vec<Found> {
     let response = |application, octets, protection| {
         let machine = costs.profile(protection, Processing::NewBuffer, Parts::ALL);
         let way = Way::of(protection, Mode::Transport);
-        let setting = Setting { way, machine, behaviour: tcp_of_2001(), mtu: MTU };
+        let setting = Setting { way, machine, behaviour: tcp_of_2001(), mtu: MTU, seed: Seed::OWN };
         run(&setting, application, octets).response_us
     };
     let mut known: Vec<((Application, u64, Protection), f64)> = Vec::new();

@@ -8,6 +8,7 @@ use super::gateway;
 use super::network::{self, Lines, System};
 use super::profiles::{Gateway, Profiles};
 use super::published::Study;
+use crate::options::{Options, Seed};
 
 /// Frames of each load.
 const FRAMES: u64 = 2000;
@@ -110,9 +111,10 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
 }
 
 /// Runs the whole model. `say` is told what comes next.
-pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+pub fn run(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    let Options { quick, seed } = options;
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
-    let (lines, profiles) = (lines(study), Profiles::read());
+    let (lines, profiles) = (Lines { seed, ..lines(study) }, Profiles::read());
     let at = |system, profiles: &Profiles, load| {
         let frames =
             if system == System::Ipsec && load >= BEYOND[0] { FRAMES_BEYOND } else { frames };
@@ -164,9 +166,9 @@ pub fn fit_again(study: &Study) -> Fitted {
     fit::fit(study, &at, &|profiles| hops(profiles, lines))
 }
 
-/// The study's lines.
+/// The study's lines, with its own seed.
 pub fn lines(study: &Study) -> Lines {
-    Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE }
+    Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE, seed: Seed::OWN }
 }
 
 /// The highest load that loses nothing, in percent of the line, where devices take no

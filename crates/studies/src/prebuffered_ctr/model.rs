@@ -6,6 +6,7 @@ use super::order::{self, Disturbed};
 use super::published::Study;
 use super::token::{self, BLOCK, InLab, Maker, blocks};
 use super::voip::{self, Call, Crowded};
+use crate::options::Options;
 use ferrule_base::Duration;
 use ferrule_crypto::Op;
 use serde::{Deserialize, Serialize};
@@ -81,11 +82,11 @@ pub fn centre(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Runs it all. `say` is told what comes next.
-pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
-    in_lab(study, quick, say).expect("the laboratory lacks nothing")
+pub fn run(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    in_lab(study, options, say).expect("the laboratory lacks nothing")
 }
 
-fn in_lab(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Result<Model, String> {
+fn in_lab(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Result<Model, String> {
     let lab = &mut InLab;
     let network_kbps = network_kbps(study);
     say("table 1");
@@ -101,8 +102,8 @@ fn in_lab(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Result<Model
     let sizes = study.empty_time.buffer_mib.iter();
     let sizes = sizes.map(|&mib| sized(study, lab, mib, 1.0)).collect::<Result<_, _>>()?;
     say("loss and reordering");
-    let packets = if quick { order::PACKETS_QUICK } else { order::PACKETS };
-    let order = order::CASES.iter().map(|case| order::run(lab, case, packets));
+    let packets = if options.quick { order::PACKETS_QUICK } else { order::PACKETS };
+    let order = order::CASES.iter().map(|case| order::run(lab, case, packets, options.seed));
     let order = order.collect::<Result<_, _>>()?;
     Ok(Model {
         network_kbps,

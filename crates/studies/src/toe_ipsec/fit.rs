@@ -13,6 +13,7 @@ use super::bench::{Way, datagrams};
 use super::model::{FULL, Model, OCTETS};
 use super::network::System;
 use super::published::Study;
+use crate::options::Seed;
 use crate::residuals::Residual;
 use ferrule_lab::Profile;
 use ferrule_report::Measure;
@@ -39,7 +40,7 @@ fn device(system: System, cost: f64) -> Profile {
 
 /// Share of the highest sending speed that arrives if the free cost is so high.
 fn share(system: System, cost: f64) -> f64 {
-    datagrams(system, device(system, cost), Way::Out, (OCTETS, FULL), FRAMES).share
+    datagrams(system, device(system, cost), Way::Out, (OCTETS, FULL), (FRAMES, Seed::OWN)).share
 }
 
 /// The cost with which this share arrives: the higher it is, the less does.

@@ -23,6 +23,7 @@ pub mod network;
 pub mod published;
 mod sections;
 
+use crate::options::Options;
 pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
@@ -41,8 +42,8 @@ const QUESTION: &str = "Where should a gigabit sender's IPsec be: in its process
 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with cores measured, or why nobody did. `say` is told what comes next.
-pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
-    document(&model::run(quick, say), &live)
+pub fn report(options: Options, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    document(&model::run(options, say), &live)
 }
 
 /// The report on a model that ran.

@@ -4,6 +4,7 @@ use super::bench::{Point, Way, datagrams, stream};
 use super::fit;
 use super::network::System;
 use super::published::Study;
+use crate::options::Options;
 
 /// Octets of a frame in the sweep over speed, FCS included.
 pub const OCTETS: usize = 1051;
@@ -76,21 +77,24 @@ impl Model {
 }
 
 /// Runs it all. `say` is told what comes next.
-pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+pub fn run(options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    let Options { quick, seed } = options;
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
     let mut curves = Vec::new();
     for system in System::ALL {
         for way in Way::ALL {
             say(&format!("{}, {}", system.key(), way.name()));
             let device = system.device();
-            let at = |octets, mbps| datagrams(system, device.clone(), way, (octets, mbps), frames);
+            let at = |octets, mbps| {
+                datagrams(system, device.clone(), way, (octets, mbps), (frames, seed))
+            };
             curves.push(Curve {
                 system,
                 way,
                 speeds: SPEEDS.into_iter().map(|mbps| at(OCTETS, mbps)).collect(),
                 sizes: SIZES.into_iter().map(|octets| at(octets, FIXED)).collect(),
                 paced: SIZES.into_iter().map(|octets| at(octets, paced_mbps(octets))).collect(),
-                tcp_mbps: stream(system, device.clone(), way),
+                tcp_mbps: stream(system, device.clone(), way, seed),
             });
         }
     }
