@@ -32,6 +32,29 @@ fn acl_mpls_rates_are_the_printed_ones_within_three_percent_but_at_256_bytes() {
     assert!(found > 1.1 * study.of("ip, no acl, one way").pps[at], "{found}");
 }
 
+/// The curves that a reader moves are the model's, before they are moved.
+#[test]
+fn acl_mpls_closed_form_agrees_with_the_laboratory() {
+    let sizes = &Study::read().setup.frame_bytes;
+    let mut compared = 0;
+    for id in ["figures-3-and-5", "figure-8"] {
+        let figure = reported().figures().find(|figure| figure.id == id).expect("a figure");
+        let explore = figure.explore.as_ref().expect("parameters");
+        for curve in &explore.curves {
+            let of = |system: &System| system.key() == curve.group;
+            let system = System::ALL.into_iter().find(of).expect("a system");
+            for (octets, rate) in sizes.iter().zip(modelled().rates(system)) {
+                let near = |p: &&ferrule_report::Point| (p.x / *octets as f64 - 1.0).abs() < 1e-9;
+                let Some(point) = curve.points.iter().find(near) else { continue };
+                let off = point.y.value / rate - 1.0;
+                assert!(off.abs() < 0.015, "{}, {octets} bytes: {off}", curve.group);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 12, "both ends of each curve: {compared}");
+}
+
 #[test]
 fn acl_mpls_lists_let_one_stream_of_ninety_pass_and_every_frame_has_one_fate() {
     for system in System::ALL {

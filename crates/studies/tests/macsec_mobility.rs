@@ -130,6 +130,26 @@ fn study_gateway_closed_form_agrees_with_the_laboratory() {
     }
 }
 
+/// The curve that a reader moves is the model's, before it is moved.
+#[test]
+fn study_explored_curve_passes_the_models_points_and_ends_where_the_gateway_is_full() {
+    let figure = reported().figures().find(|figure| figure.id == "load").expect("figure 8");
+    let explore = figure.explore.as_ref().expect("parameters");
+    let points = &explore.curves[0].points;
+    for found in modelled().loads_of(System::Ipsec).iter().filter(|p| p.load_mbps < 100.0) {
+        let (near, _) = points
+            .iter()
+            .map(|point| (point, (point.x / found.load_mbps - 1.0).abs()))
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .expect("points");
+        let off = near.y.value / found.mean_us - 1.0;
+        assert!(off.abs() < 0.03, "{} Mbit/s: {off}", found.load_mbps);
+    }
+    let last = points.last().expect("points").x;
+    let full = gateway::full_mbps(&modelled().gateway());
+    assert!(last < full && last > 0.9 * full, "{last} {full}");
+}
+
 #[test]
 fn study_overhead_is_exact_on_both_core_links_and_ceilings_are_the_calculators() {
     let (study, model) = (Study::read(), modelled());

@@ -64,6 +64,22 @@ fn toe_files_are_what_the_fits_give_and_hold_the_largest_error_of_a_value_left_o
     assert!((20.0..30.0).contains(&both), "{both}");
 }
 
+/// The curves that a reader moves are the model's, before they are moved.
+#[test]
+fn toe_closed_form_agrees_with_the_laboratory_where_devices_are_fitted() {
+    let figure = reported().figures().find(|figure| figure.id == "figure-6").expect("it");
+    let explore = figure.explore.as_ref().expect("parameters");
+    assert_eq!(explore.curves.len(), fit::FITTED.len());
+    for (system, curve) in fit::FITTED.into_iter().zip(&explore.curves) {
+        let last = curve.points.last().expect("points");
+        let found = modelled().curve(system, Way::Out).and_then(|c| c.speeds.last()).expect("it");
+        let off = last.y.value / (found.share * found.offered_mbps) - 1.0;
+        assert!((last.x - found.offered_mbps).abs() < 1e-6 && off.abs() < 0.03, "{curve:?} {off}");
+        // What is offered below the capacity arrives.
+        assert_eq!(curve.points[0].x, curve.points[0].y.value);
+    }
+}
+
 #[test]
 fn toe_host_works_in_software_alone_and_a_look_aside_packet_waits_for_four_crossings() {
     let at = |system: System| {

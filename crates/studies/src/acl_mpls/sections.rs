@@ -2,13 +2,14 @@
 
 use super::fit::{Limits, is_modelled, limit_of};
 use super::model::Model;
-use super::network::line_rate;
+use super::network::{RATE, line_rate};
 use super::nodes::{Core, LABEL, List, System};
 use super::published::Study;
 use crate::residuals::{self, Residual};
+use ferrule_formulas::limits;
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Fitted, Measure, Model as ModelNumber, Published, Section,
-    Series, Shape, Table,
+    Argument, Axis, Column, Curve, Derived, Figure, Fitted, Knob, Measure, Model as ModelNumber,
+    Published, Section, Series, Shape, Table,
 };
 
 /// A system's table: where it is printed, and what it is.
@@ -120,7 +121,34 @@ fn figure(study: &Study, model: &Model, (id, title): (&str, &str), core: Core) -
         series.push(Series::new(system.key(), Shape::Points, sizes.zip(printed)));
     }
     let axes = [Axis::new("frame", "bytes").log(), Axis::new("rate", "frames/s").from_zero()];
-    Figure::xy(id, title, axes, series)
+    let knobs = knobs(&model.limits, core);
+    let systems = System::ALL.into_iter().filter(|s| s.core == core && !s.both_ways);
+    let curves = systems.map(|system| curve(system, &knobs)).collect();
+    Figure::xy(id, title, axes, series).explored(knobs, curves)
+}
+
+/// The limits: frames a second by where the list is, and bits a second over IP.
+fn knobs(limits: &Limits, core: Core) -> Vec<Knob> {
+    let names = ["no list", "a list in", "a list out"];
+    let frames = names.into_iter().zip(limits.frames);
+    let frames = frames.map(|(name, value)| Knob::around(name, "frames/s", value));
+    let bits = Knob::around("all", "bit/s", limits.bits).within((1e8, 1e9), 1e6);
+    frames.chain((core == Core::Ip).then_some(bits)).collect()
+}
+
+/// The closed form of a system: the least of line and limits.
+fn curve(system: System, knobs: &[Knob]) -> Curve {
+    let (bits, label) = match system.core {
+        Core::Ip => (Argument::Knob(List::ALL.len()), 0.0),
+        Core::Mpls => (Argument::Number(0.0), LABEL as f64),
+    };
+    let (line, label) = (Argument::Number(RATE as f64), Argument::Number(label));
+    let arguments = vec![line, Argument::Knob(system.list as usize), bits, label];
+    let call = ("limited_rate", arguments);
+    Curve::over(system.key(), call, (64.0, 1024.0, 60), knobs, |octets, given| {
+        let [line, frames, bits, label] = *given else { return f64::NAN };
+        limits::rate(&limits::Limits { line, frames, bits, label }, octets)
+    })
 }
 
 /// Section on the frames' fates: offered, processed, denied, forwarded.

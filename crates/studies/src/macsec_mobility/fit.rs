@@ -30,6 +30,8 @@ pub struct Fitted {
     pub macsec_us: f64,
     /// The IPsec gateway.
     pub gateway: Gateway,
+    /// The path around two of them.
+    pub path: Path,
     /// Of switch, MACsec switch, gateway.
     pub fits: [Fit; 3],
     /// Every value that one of them was fitted to, or that was left out, in the same order.
@@ -68,6 +70,7 @@ pub fn fit(study: &Study, at: At<'_>, hops: Hops<'_>) -> Fitted {
         switch_us: (centre(&plain.delay_us) - alone) / DEVICES,
         macsec_us: (study.hop_delay.macsec_extra_us_per_hop - octets_us) / 2.0,
         gateway: Gateway { poll_us: 0.0, budget: 1, work_us: 0.0 },
+        path: Path { fixed_us: 0.0, spacing_us: 0.0 },
         fits: [recorded(&switch), Fit::default(), Fit::default()],
         residuals: [switch, Vec::new(), Vec::new()],
         timeless: Timeless::default(),
@@ -89,7 +92,8 @@ pub fn fit(study: &Study, at: At<'_>, hops: Hops<'_>) -> Fitted {
     // The slowest line carries the longest frames.
     let longest = alone.octets.iter().copied().max().unwrap_or(FRAME) + LINE_OVERHEAD;
     let spacing_us = (longest * 8) as f64 / rate;
-    let found = gateway::fit(&target, &Path { fixed_us: alone.mean_us, spacing_us });
+    fitted.path = Path { fixed_us: alone.mean_us, spacing_us };
+    let found = gateway::fit(&target, &fitted.path);
     fitted.gateway = found.gateway;
     let each = target.values().zip(&found.values);
     let each = each.map(|((of, unit, printed), [fitted, predicted])| {

@@ -16,15 +16,11 @@
 //! ```
 //!
 //! The free parameters are searched on a grid, against a closed form of two such
-//! gateways in a row; the closed form is tested against the laboratory.
+//! gateways in a row (`ferrule_formulas::polling`), which is tested against the laboratory.
 
-use super::bench::frames_per_second;
-use super::profiles::{CLOCKS_APART, Gateway};
-
-/// Frames that the closed form follows.
-const FRAMES: usize = 1024;
-/// Frames of these before measuring begins.
-const SETTLING: usize = 64;
+use super::bench::{FRAME, LINE_OVERHEAD};
+use super::profiles::Gateway;
+use ferrule_formulas::polling::{self, Poller};
 
 /// The path around two gateways, as a single frame sees it.
 #[derive(Clone, Copy, Debug)]
@@ -75,44 +71,23 @@ pub const FREE: usize = 3;
 /// Number of free parameters of [`fit_queue`]: latency, scale, and the load that fills it.
 pub const FREE_QUEUE: usize = 3;
 
+/// Bits of a frame on the line.
+pub const FRAME_BITS: f64 = (8 * (FRAME + LINE_OVERHEAD)) as f64;
+
+fn poller(gateway: &Gateway, spacing_us: f64) -> Poller {
+    let Gateway { poll_us, budget, work_us } = *gateway;
+    Poller { poll_us, budget, work_us, spacing_us }
+}
+
 /// The mean delay of two gateways in a row without what lies around them: frames come
 /// at a constant rate.
 pub fn waiting_us(gateway: &Gateway, path: &Path, load_mbps: f64) -> f64 {
-    let apart = 1e6 / frames_per_second(load_mbps);
-    let mut times: Vec<f64> = (0..FRAMES).map(|n| n as f64 * apart).collect();
-    for period in [gateway.poll_us, gateway.poll_us * (1.0 + CLOCKS_APART)] {
-        pass(&mut times, period, gateway, path.spacing_us);
-    }
-    let measured = times.iter().enumerate().skip(SETTLING);
-    let sum: f64 = measured.map(|(n, out)| out - n as f64 * apart).sum();
-    sum / (FRAMES - SETTLING) as f64
-}
-
-/// Arrivals become departures.
-fn pass(times: &mut [f64], period: f64, gateway: &Gateway, spacing: f64) {
-    let (mut next, mut free, mut line) = (0, 0.0_f64, f64::NEG_INFINITY);
-    let mut last_look = f64::NEG_INFINITY;
-    while let Some(&first) = times.get(next) {
-        // The first look at which the frame is there and the gateway is not at work.
-        let at = first.max(last_look + period * 1e-9);
-        let look = (at / period).ceil() * period;
-        let look = look.max(free);
-        let there = times[next..].iter().take(gateway.budget).take_while(|t| **t <= look).count();
-        let done = look + there as f64 * gateway.work_us;
-        for time in &mut times[next..next + there] {
-            line = done.max(line + spacing);
-            *time = line;
-        }
-        (free, last_look) = (done, look);
-        next += there;
-    }
+    polling::waiting_us(&poller(gateway, path.spacing_us), FRAME_BITS / load_mbps)
 }
 
 /// The load that fills it.
 pub fn full_mbps(gateway: &Gateway) -> f64 {
-    let by_looks = gateway.budget as f64 / gateway.poll_us;
-    let by_work = 1.0 / gateway.work_us;
-    by_looks.min(by_work) * 1e6 / frames_per_second(1.0)
+    polling::full_per_us(&poller(gateway, 0.0)) * FRAME_BITS
 }
 
 /// One point of the grid, with what it says to each published value.
@@ -164,7 +139,7 @@ pub fn fit(target: &Target, path: &Path) -> Fitted {
     Fitted { gateway, error_percent, values: values.collect() }
 }
 
-/// What a gateway makes of a published value.
+/// A gateway's answer to a published value.
 fn answer(target: &Target, path: &Path, gateway: &Gateway, point: usize) -> f64 {
     match target.delays.get(point) {
         Some(&(load, _)) => path.fixed_us + waiting_us(gateway, path, load),

@@ -1,16 +1,18 @@
 //! Tables 1 to 3 and figure 8: delay and loss by offered load.
 
 use super::bench::Point;
+use super::gateway::{self, Path};
 use super::live::Live;
 use super::model::Model;
 use super::network::System;
-use super::profiles::Profiles;
+use super::profiles::{Gateway, Profiles};
 use super::published::Study;
+use ferrule_formulas::polling::{self, Poller};
 use ferrule_lab::Profile;
 use ferrule_lab::profile::Key;
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Fitted, Live as LiveNumber, Measure, Model as ModelNumber,
-    Published, Section, Series, Shape, Table, shown,
+    Argument, Axis, Column, Curve, Derived, Figure, Fitted, Knob, Live as LiveNumber, Measure,
+    Model as ModelNumber, Published, Section, Series, Shape, Table, shown,
 };
 
 /// The whole part.
@@ -178,6 +180,43 @@ fn figure(study: &Study, model: &Model) -> Figure {
             "Open circles are printed, lines are the model. Above 120 Mbit/s the gateway's queue \
              fills, and what it holds is the delay.",
         )
+        .explored(knobs(model), vec![curve(model)])
+}
+
+/// The gateway's parameters.
+fn knobs(model: &Model) -> Vec<Knob> {
+    let Gateway { poll_us, budget, work_us } = model.gateway();
+    vec![
+        Knob::around("period between two looks", "µs", poll_us).within((20.0, 400.0), 1.0),
+        Knob::around("frames a look at most", "", budget as f64).within((1.0, 8.0), 1.0),
+        Knob::around("work on a frame", "µs", work_us).within((1.0, 100.0), 1.0),
+    ]
+}
+
+/// The gateway's closed form, up to the load that fills it.
+fn curve(model: &Model) -> Curve {
+    let Path { fixed_us, spacing_us } = model.fitted.path;
+    let numbers = [gateway::FRAME_BITS, fixed_us, spacing_us].map(Argument::Number);
+    let arguments = numbers.into_iter().chain([0, 1, 2].map(Argument::Knob)).collect();
+    let group = System::Ipsec.name();
+    Curve::over(
+        group,
+        ("polled_delay", arguments),
+        (10.0, 200.0, 80),
+        &knobs(model),
+        |load, given| {
+            let [frame_bits, fixed_us, spacing_us, poll_us, budget, work_us] = given else {
+                return f64::NAN;
+            };
+            let poller = Poller {
+                poll_us: *poll_us,
+                budget: *budget as usize,
+                work_us: *work_us,
+                spacing_us: *spacing_us,
+            };
+            polling::delay_us(&poller, frame_bits / load, *fixed_us)
+        },
+    )
 }
 
 fn fits(model: &Model) -> Table {
