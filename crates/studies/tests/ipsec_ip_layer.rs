@@ -117,7 +117,7 @@ fn plausible_costs_do_not_explain_the_printed_slowdowns_and_the_fitted_ones_do_a
     for line in lines {
         let printed = line.target.printed;
         for plausible in line.plausible {
-            assert!(plausible < 2.0 && plausible >= 0.99, "{line:?}");
+            assert!((0.99..2.0).contains(&plausible), "{line:?}");
             assert!(plausible < printed.low.unwrap_or(printed.value) / 1.4, "{line:?}");
         }
     }

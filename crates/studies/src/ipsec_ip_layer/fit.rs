@@ -5,7 +5,7 @@
 //! with each cost a little higher say how every slowdown follows (a line in logarithms),
 //! and least squares say where to go from there. Stack and card stay as they are known.
 //!
-//! What is printed as a range is met anywhere in it, and counts once: "3 to 4" whatever the
+//! A printed range is met anywhere in it, and counts once: "3 to 4" whatever the
 //! transfer, and a slowdown of all transfers "above 56 Kbyte", which must hold at both ends.
 //!
 //! Each slowdown is left out once, and the whole fit is made anew, from the plausible machine

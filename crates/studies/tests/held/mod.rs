@@ -12,6 +12,10 @@ pub fn inventory(name: &str, reports: &[&Report], tables: &[usize], figures: &[u
         assert!(report.leading().is_some(), "the figure {} that answers", report.lead);
         assert!(report.title.contains("eproduction of") && report.title.contains(&digest.title));
     }
+    for table in reports.iter().flat_map(|report| report.tables()) {
+        let mut words = table.columns().iter().filter(|column| column.kind() == Kind::Key);
+        assert!(words.all(|column| !column.head().is_empty()), "{}: a column of what?", table.id);
+    }
     for (what, numbers) in [("table", tables), ("figure", figures)] {
         for number in numbers {
             let place = format!("{what} {number}");

@@ -68,7 +68,7 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
             lines.iter().map(|line| line.target.application.name()),
         ))
         .column(Column::words("transfer", lines.iter().map(|line| transfers(&line.target))))
-        .column(Column::words("", lines.iter().map(|line| line.target.protection.name())))
+        .column(Column::words("protection", lines.iter().map(|line| line.target.protection.name())))
         .column(printed)
         .column(plausible)
         .column(fitted)

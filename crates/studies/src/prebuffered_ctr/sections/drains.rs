@@ -96,7 +96,7 @@ fn drain_table(study: &Study, model: &Model, live: &Result<Live, String>) -> Tab
     let table =
         Table::new("drain", "Figures 8 to 10: a buffer of 630,000 blocks at 39,375 a second");
     let table = table
-        .column(Column::words("", how))
+        .column(Column::words("delays", how))
         .column(Column::words("what", what))
         .column(printed.clone())
         .column(found.clone())

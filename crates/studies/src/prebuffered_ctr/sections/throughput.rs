@@ -92,7 +92,7 @@ fn table(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     });
     Table::new("throughput", "Table 1: throughput before and after the buffer is empty")
         .column(Column::settings("packet", "B", rows.iter().map(|(r, ..)| r.packet_bytes as f64)))
-        .column(Column::words("", rows.iter().map(|(.., at)| CONDITIONS[*at])))
+        .column(Column::words("buffer", rows.iter().map(|(.., at)| CONDITIONS[*at])))
         .column(print.clone())
         .column(Column::results("the network", "kbit/s", fitted).decimals(0))
         .column(one)
