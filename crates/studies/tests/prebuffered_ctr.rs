@@ -145,6 +145,25 @@ fn prebuffered_networks_value_has_a_residual_for_each_size_and_is_marked_as_fitt
     assert_eq!(numbers(throughput, Kind::Derived, 1).len(), 4);
 }
 
+/// The curves that a reader moves are the model's, before they are moved.
+#[test]
+fn prebuffered_closed_form_agrees_with_the_laboratory() {
+    for (id, run) in [("figure-8", &modelled().drained), ("figure-9", &modelled().shaped)] {
+        let figure = reported().figures().find(|figure| figure.id == id).expect("it");
+        let points = &figure.explore.as_ref().expect("parameters").curves[0].points;
+        let whole = Study::read().drain.buffer_blocks;
+        for point in points {
+            let after = run.curve.iter().find(|level| level.at_s >= point.x);
+            let Some(level) = after.filter(|level| level.at_s - point.x < 0.3) else { continue };
+            let off = (point.y.value - level.blocks as f64) / whole;
+            assert!(off.abs() < 0.03, "{id} after {} s: {off}", point.x);
+        }
+        let empty = points.iter().find(|point| point.y.value == 0.0).expect("an end").x;
+        let found = run.empty_after_s.expect("an end");
+        assert!((empty / found - 1.0).abs() < 0.1, "{empty} {found}");
+    }
+}
+
 #[test]
 fn prebuffered_report_has_every_figure_and_reads_back() {
     let figures: Vec<&str> = reported().figures().map(|figure| figure.id.as_str()).collect();

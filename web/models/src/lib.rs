@@ -3,6 +3,7 @@
 //! An exported name is the one thing that a linker cannot check, hence `unsafe`: each stands here
 //! once and is no function of the C library.
 
+use ferrule_formulas::draining::{Ring, left};
 use ferrule_formulas::limits::{Limits, rate};
 use ferrule_formulas::polling::{Poller, delay_us};
 use ferrule_formulas::serving::{bus_us, carried_mbps};
@@ -51,4 +52,18 @@ pub extern "C" fn look_aside_mbps(
         bits,
         bus_us(octets, width_bits, mhz, crossings, latency_ns / 1000.0),
     )
+}
+
+/// Blocks left in a ring after so many seconds, by a token that makes an exchange in so many
+/// milliseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn blocks_left(
+    after_s: f64,
+    exchange: f64,
+    blocks: f64,
+    used: f64,
+    exchange_ms: f64,
+) -> f64 {
+    let filled = exchange * 1000.0 / exchange_ms;
+    left(&Ring { blocks, used, filled, exchange }, after_s)
 }
