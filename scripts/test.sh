@@ -141,7 +141,7 @@ scripts() {
 # meanwhile.
 main() {
     # The crates that must run without an operating system.
-    pure=(base wire crypto pipeline dataplane control overhead node report tester)
+    pure=(base wire crypto pipeline dataplane control formulas overhead node report tester)
     wasm=wasm32-unknown-unknown
 
     echo "== style"
@@ -168,6 +168,8 @@ main() {
     fi
     if [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
         step "pure crates build without an OS" 600 cargo check --target "$wasm" "${pure[@]/#/-pferrule-}"
+        step "models of the studies' pages build" 120 cargo check --target "$wasm" \
+            --manifest-path web/models/Cargo.toml --target-dir target/models
     else
         echo "note: the build of the pure crates for $wasm was not run (rustup target add $wasm);"
         echo "      crates/xtask checks their sources and dependencies for uses of the OS instead"

@@ -8,6 +8,8 @@ folded         a page is short, a link opens what it leads to, on paper all is o
 reachable      every link of the index leads to something that is there
 legible        every text has the contrast of WCAG AA, light and dark
 by_keyboard    the tab key reaches claims, sections, tables and plots, in order, visibly
+accessible     axe finds nothing: all open, at two widths, light and dark, and in the index
+movable        curves of the page's own code are those of the report; a parameter moves them
 """
 import os
 import shutil
@@ -150,6 +152,66 @@ def by_keyboard(browser, folder, names):
     page.close()
 
 
+AXE = """axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
+  .map(({ id, help, nodes }) => [id, help, nodes.length, nodes[0].html.slice(0, 200)]))"""
+
+
+def accessible(browser, folder, names):
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    with open(f"{top}/web/vendor/axe/axe.min.js", encoding="utf-8") as file:
+        axe = file.read()
+    for name in [*names, "index.html"]:
+        for width, dark in ((1400, False), (390, True)):
+            page = browser.page(address(folder, name), width=width, height=900, dark=dark)
+            page.js("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+            page.js(f"{axe};0")
+            found = page.js(AXE)
+            check(not found, f"{name} at {width}: {found}")
+            page.close()
+
+
+# Of a figure with parameters: the points that the report has, and those that the page drew.
+CURVES = """(() => { const data = JSON.parse(document.querySelectorAll('script.explore')[%d].textContent);
+  const { plot } = document.querySelectorAll('script.explore')[%d].closest('figure');
+  const drawn = plot.xy.series.filter((s) => s.followed);
+  return data.curves.map((c, i) => [c.points, drawn[i].points].map((ps) => ps.map((p) => [p.x, p.y.value])));
+})()"""
+
+
+def apart(made, drawn):
+    """The largest relative difference of two curves."""
+    if len(made) != len(drawn):
+        return 1
+    return max(abs(b - a) / max(abs(a), abs(b), 1e-9) for (_, a), (_, b) in zip(made, drawn))
+
+
+def movable(browser, folder, names):
+    explored = []
+    for name in names:
+        page = browser.page(address(folder, name), width=1400, height=900)
+        count = page.js("document.querySelectorAll('script.explore').length")
+        if count:
+            page.until("document.documentElement.dataset.models === 'run'")
+        page.js("document.querySelectorAll('main details').forEach((e) => { e.open = true; })")
+        for at in range(count):
+            curves = lambda: page.js(CURVES % (at, at))  # noqa: E731
+            check(all(apart(*curve) < 1e-9 for curve in curves()), f"{name}: {curves()}")
+            figure = f"document.querySelectorAll('script.explore')[{at}].closest('figure')"
+            sliders = page.js(f"{figure}.querySelectorAll('.knobs input').length")
+            for slider in range(sliders):
+                page.js(f"{figure}.querySelectorAll('.knobs input')[{slider}].focus()")
+                for _ in range(3):
+                    page.press("ArrowLeft")
+                moved = any(apart(*curve) > 1e-4 for curve in curves())
+                check(moved, f"{name}, figure {at}: parameter {slider} moves nothing")
+                page.js(f"{figure}.querySelector('.knobs button').click()")
+                check(all(apart(*curve) < 1e-9 for curve in curves()), f"{name}: the way back")
+            explored.append(name)
+        check(not page.complaints(), f"{name}: {page.complaints()}")
+        page.close()
+    check(len(set(explored)) >= 4 and len(explored) >= 6, f"{explored}")
+
+
 def main():
     program()
     with tempfile.TemporaryDirectory() as folder:
@@ -163,7 +225,7 @@ def main():
         names = sorted(name for name in os.listdir(f"{folder}/pages") if name != "index.html")
         check(len(names) == 5, names)
         with Browser() as browser:
-            for test in (first_screen, folded, reachable, legible, by_keyboard):
+            for test in (first_screen, folded, reachable, legible, by_keyboard, accessible, movable):
                 test(browser, folder, names)
                 print(f"{test.__name__}: ok")
 

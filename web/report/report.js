@@ -1,5 +1,6 @@
-// The report page's script: plots that zoom, name values and hide series; tables
-// that sort; buttons that copy. Without it the page shows the same as SVG and tables.
+// The report page's script: plots that zoom, name values, hide series and follow the model's
+// parameters; tables that sort; buttons that copy. Without it the page shows the same as SVG
+// and tables.
 (() => {
 "use strict";
 
@@ -30,6 +31,8 @@ const dashOf = (all, at) => {
 };
 const withUnit = (value, axis) => shown(value) + (axis.unit ? " " + axis.unit : "");
 const axisName = (axis) => axis.label + (axis.unit ? ` [${axis.unit}]` : "");
+/** Points too close for a sign each. */
+const isDense = (series) => series.followed || series.points.length > MARKERS_MAX;
 const labelOf = (series) => series.name + (series.kind === "key" ? "" : `, ${series.kind}`);
 
 /** On a logarithmic axis also between decades, as far as there is room. */
@@ -97,7 +100,8 @@ class Plot {
       "aria-label": `${title}. Plot: arrow keys move from value to value, plus and minus zoom, 0 shows all.`,
     });
     this.read = make("output", { "aria-live": "polite" });
-    this.host.append(make("div", { class: "yname" }, axisName(this.xy.y)), this.canvas, this.bar(), this.read);
+    this.buttons = this.bar();
+    this.host.append(make("div", { class: "yname" }, axisName(this.xy.y)), this.canvas, this.buttons, this.read);
     this.host.hidden = false;
     figure.querySelector(".svg").hidden = true;
     this.say(null);
@@ -128,6 +132,59 @@ class Plot {
       tool("−", "Zoom out", () => this.zoom(2)),
       tool("All", "Show all", () => this.all())));
     return bar;
+  }
+
+  /** Curves that follow parameters: `call` has the model's functions by name. */
+  follow({ knobs, curves }, hues, call) {
+    const begin = this.xy.series.length;
+    curves.forEach((curve, index) => {
+      const name = `${curve.group}, closed form`;
+      this.xy.series.push({ group: curve.group, name, kind: "derived", shape: "line", points: curve.points, followed: true });
+      this.hues.push(hues[index]);
+      this.on.push(true);
+    });
+    const values = knobs.map((knob) => knob.value);
+    const given = (argument) => argument.number ?? values[argument.knob];
+    const pointsOf = ({ function: name, arguments: all, points }) => points
+      .map(({ x }) => ({ x, y: { value: call[name](x, ...all.map(given)) } }))
+      .filter(({ y }) => Number.isFinite(y.value));
+    const moved = () => {
+      curves.forEach((curve, index) => { this.xy.series[begin + index].points = pointsOf(curve); });
+      this.data = aligned(this.xy.series);
+      this.plot?.setData(this.data);
+      this.say(null);
+    };
+    const buttons = this.bar();
+    this.buttons.replaceWith(buttons);
+    this.buttons = buttons;
+    this.host.append(this.knobs(knobs, values, moved));
+    moved();
+    this.draw(true);
+  }
+
+  /** A slider for each parameter, and a way back. */
+  knobs(knobs, values, moved) {
+    const box = make("fieldset", { class: "knobs" }, make("legend", {}, "Parameters of the model"));
+    const all = knobs.map((knob, index) => {
+      const slider = make("input", { type: "range", min: knob.low, max: knob.high, step: knob.step, value: knob.value });
+      const read = make("span", { class: "value", "aria-hidden": "true" });
+      const tell = () => {
+        values[index] = slider.valueAsNumber;
+        read.textContent = withUnit(values[index], { unit: knob.unit });
+        slider.setAttribute("aria-valuetext", read.textContent);
+      };
+      slider.addEventListener("input", () => { tell(); moved(); });
+      tell();
+      box.append(make("label", {}, make("span", {}, knob.name), slider, read));
+      return { slider, tell, first: knob.value };
+    });
+    const back = make("button", { type: "button" }, "As in the model");
+    back.addEventListener("click", () => {
+      all.forEach(({ slider, tell, first }) => { slider.value = first; tell(); });
+      moved();
+    });
+    box.append(back);
+    return box;
   }
 
   height() { return Math.max(240, Math.min(400, this.canvas.clientWidth * 0.6)); }
@@ -180,7 +237,8 @@ class Plot {
 
   /** Places on the x axis that were set, if they are few: what its ticks stand at. */
   settings() {
-    const all = [...new Set(this.data[0])];
+    const set = this.xy.series.filter((series) => !series.followed);
+    const all = [...new Set(set.flatMap(({ points }) => points.map(({ x }) => x)))].sort((a, b) => a - b);
     return all.length >= 2 && all.length <= SETTINGS_MAX ? all : [];
   }
 
@@ -197,7 +255,7 @@ class Plot {
 
   seriesOptions(series, index, colour) {
     const ink = colour(this.hues[index]);
-    const many = series.points.length > MARKERS_MAX;
+    const many = isDense(series);
     const joined = series.shape !== "points" && (series.kind !== "published" || many);
     const stepped = series.shape === "step";
     const open = series.kind === "published";
@@ -257,7 +315,7 @@ class Plot {
       if (!this.on[index]) return;
       ctx.strokeStyle = ctx.fillStyle = colour(this.hues[index]);
       ctx.lineWidth = 1.3 * ratio;
-      const many = series.points.length > MARKERS_MAX;
+      const many = isDense(series);
       const spread = series.points.filter(({ y }) => y.low != null && y.high != null);
       if (many && spread.length) this.band(ctx, spread, to);
       for (const { x, y } of many ? [] : series.points) {
@@ -475,4 +533,17 @@ for (const figure of document.querySelectorAll("figure.plot")) {
   }
 }
 reveal();
+
+// The models' functions are in the page; where they do not run, the curves are as they were made.
+const models = document.getElementById("models");
+if (models && window.WebAssembly) {
+  const octets = Uint8Array.from(atob(models.textContent), (sign) => sign.charCodeAt(0));
+  WebAssembly.instantiate(octets).then(({ instance }) => {
+    for (const data of document.querySelectorAll("script.explore")) {
+      const { plot } = data.closest("figure");
+      plot?.follow(JSON.parse(data.textContent), data.dataset.hues.split(" "), instance.exports);
+    }
+    document.documentElement.dataset.models = "run";
+  }).catch(console.error);
+}
 })();

@@ -1,5 +1,6 @@
 //! Figures: what is drawn, without a word on how.
 
+use crate::explore::{Curve, Explore, Knob};
 use crate::value::{Kind, Measure, Origin};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub struct Figure {
     pub caption: String,
     /// The plot itself.
     pub plot: Plot,
+    /// Parameters of the model that a reader moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explore: Option<Box<Explore>>,
 }
 
 /// The plot of a figure, by its type.
@@ -315,12 +319,18 @@ impl<K: Origin> TypedBars<K> {
 impl Figure {
     /// A figure.
     pub fn new(id: impl Into<String>, title: impl Into<String>, plot: Plot) -> Self {
-        Self { id: id.into(), title: title.into(), caption: String::new(), plot }
+        Self { id: id.into(), title: title.into(), caption: String::new(), plot, explore: None }
     }
 
     /// Sets the finding that a reader should see in the figure.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
+        self
+    }
+
+    /// Lets a reader move parameters of the model.
+    pub fn explored(mut self, knobs: Vec<Knob>, curves: Vec<Curve>) -> Self {
+        self.explore = Some(Box::new(Explore { knobs, curves }));
         self
     }
 

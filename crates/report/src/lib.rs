@@ -17,6 +17,7 @@
 
 pub mod csv;
 mod document;
+mod explore;
 mod figure;
 pub mod html;
 mod inventory;
@@ -29,6 +30,7 @@ pub mod terminal;
 mod value;
 
 pub use document::{Block, Circumstance, Erratum, Proof, Report, Section};
+pub use explore::{Argument, Curve, Explore, Knob};
 pub use figure::{Axis, Bar, Bars, Figure, Mark, Plot, Point, Series, Shape, TypedBars, Xy};
 pub use inventory::{Item, State};
 pub use judgement::{

@@ -18,7 +18,9 @@ pub mod acl_mpls;
 pub mod inventory;
 pub mod ipsec_ip_layer;
 pub mod macsec_mobility;
+pub mod options;
 pub mod prebuffered_ctr;
+pub mod residuals;
 pub mod toe_ipsec;
 mod words;
 

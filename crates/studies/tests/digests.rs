@@ -2,6 +2,7 @@
 //! rests on evidence or says why there is none.
 
 use ferrule_report::{Kind, Report, Verdict};
+use ferrule_studies::options::Options;
 use ferrule_studies::{acl_mpls, ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
 
 const WHY: &str = "not run: a test of the files";
@@ -54,25 +55,25 @@ macro_rules! study {
 study!(
     digest_of_macsec_mobility_is_judged_claim_by_claim,
     "macsec-mobility.toml",
-    macsec_mobility::report(true, Err(WHY.into()), &mut |_| {})
+    macsec_mobility::report(Options::QUICK, Err(WHY.into()), &mut |_| {})
 );
 study!(
     digest_of_toe_ipsec_is_judged_claim_by_claim,
     "toe-ipsec.toml",
-    toe_ipsec::report(true, Err(WHY.into()), &mut |_| {})
+    toe_ipsec::report(Options::QUICK, Err(WHY.into()), &mut |_| {})
 );
 study!(
     digest_of_prebuffered_ctr_is_judged_claim_by_claim,
     "prebuffered-ctr.toml",
-    prebuffered_ctr::report(true, Err(WHY.into()), &mut |_| {})
+    prebuffered_ctr::report(Options::QUICK, Err(WHY.into()), &mut |_| {})
 );
 study!(
     digest_of_ipsec_ip_layer_is_judged_claim_by_claim,
     "ipsec-ip-layer.toml",
-    ipsec_ip_layer::report(true, &ipsec_ip_layer::live::Live::none(WHY), &mut |_| {})
+    ipsec_ip_layer::report(Options::QUICK, &ipsec_ip_layer::live::Live::none(WHY), &mut |_| {})
 );
 study!(
     digest_of_acl_mpls_is_judged_claim_by_claim,
     "acl-mpls.toml",
-    acl_mpls::report(true, &Err(WHY.into()), &mut |_| {})
+    acl_mpls::report(Options::QUICK, &Err(WHY.into()), &mut |_| {})
 );

@@ -3,7 +3,8 @@
 
 mod held;
 
-use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
+use ferrule_report::{Block, Cell, Kind, Proof, Report, Table, Verdict, html, json};
+use ferrule_studies::options::Options;
 use ferrule_studies::prebuffered_ctr::live::{CROWDED, Live, Measured, Trial};
 use ferrule_studies::prebuffered_ctr::model::{self, Model};
 use ferrule_studies::prebuffered_ctr::published::Study;
@@ -19,7 +20,7 @@ fn nothing_live() -> Result<Live, String> {
 
 fn modelled() -> &'static Model {
     static MODEL: OnceLock<Model> = OnceLock::new();
-    MODEL.get_or_init(|| model::run(&Study::read(), true, &mut |_| {}))
+    MODEL.get_or_init(|| model::run(&Study::read(), Options::QUICK, &mut |_| {}))
 }
 
 fn reported() -> &'static Report {
@@ -123,6 +124,44 @@ fn prebuffered_claims_have_verdicts_and_errata_are_shown() {
     let errata = errata.expect("errata");
     assert_eq!(errata.len(), Study::read().erratum.len());
     assert!(errata.iter().all(|e| matches!(e.proof, Proof::Shown(_))), "{errata:#?}");
+}
+
+#[test]
+fn prebuffered_networks_value_has_a_residual_for_each_size_and_is_marked_as_fitted() {
+    let table = |id: &str| reported().tables().find(|table| table.id == id).expect("a table");
+    let numbers = |table: &Table, kind: Kind, nth: usize| {
+        let column = table.columns().iter().filter(|c| c.kind() == kind).nth(nth).expect("it");
+        column.cells().iter().filter_map(|c| c.measure()).map(|m| m.value).collect::<Vec<_>>()
+    };
+    let (residuals, throughput) = (table("residuals"), table("throughput"));
+    let printed = numbers(residuals, Kind::Published, 0);
+    let [a, b] = printed[..] else { panic!("{printed:?}") };
+    // Of two values each is predicted by the other one.
+    assert_eq!(numbers(residuals, Kind::Model, 0), [b, a]);
+    assert_eq!(numbers(residuals, Kind::Fitted, 0), [f64::midpoint(a, b); 2]);
+    assert_eq!(numbers(throughput, Kind::Fitted, 0).len(), 2, "before empty, of each size");
+    // Both tokens stand beside the print, each with its error.
+    assert_eq!(numbers(throughput, Kind::Derived, 0).len(), 6);
+    assert_eq!(numbers(throughput, Kind::Derived, 1).len(), 4);
+}
+
+/// The curves that a reader moves are the model's, before they are moved.
+#[test]
+fn prebuffered_closed_form_agrees_with_the_laboratory() {
+    for (id, run) in [("figure-8", &modelled().drained), ("figure-9", &modelled().shaped)] {
+        let figure = reported().figures().find(|figure| figure.id == id).expect("it");
+        let points = &figure.explore.as_ref().expect("parameters").curves[0].points;
+        let whole = Study::read().drain.buffer_blocks;
+        for point in points {
+            let after = run.curve.iter().find(|level| level.at_s >= point.x);
+            let Some(level) = after.filter(|level| level.at_s - point.x < 0.3) else { continue };
+            let off = (point.y.value - level.blocks as f64) / whole;
+            assert!(off.abs() < 0.03, "{id} after {} s: {off}", point.x);
+        }
+        let empty = points.iter().find(|point| point.y.value == 0.0).expect("an end").x;
+        let found = run.empty_after_s.expect("an end");
+        assert!((empty / found - 1.0).abs() < 0.1, "{empty} {found}");
+    }
 }
 
 #[test]

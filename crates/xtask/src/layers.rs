@@ -24,6 +24,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "pipeline", uses: &["base"], pure: true },
     Layer { name: "dataplane", uses: &["base", "wire", "crypto", "pipeline"], pure: true },
     Layer { name: "control", uses: &["base", "wire", "crypto"], pure: true },
+    Layer { name: "formulas", uses: &[], pure: true },
     Layer { name: "overhead", uses: &["base", "crypto"], pure: true },
     Layer {
         name: "node",
@@ -90,7 +91,10 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "report", uses: &["base"], pure: true },
     Layer {
         name: "studies",
-        uses: &["base", "wire", "crypto", "engines", "node", "overhead", "lab", "tester", "report"],
+        uses: &[
+            "base", "wire", "crypto", "engines", "formulas", "node", "overhead", "lab", "tester",
+            "report",
+        ],
         pure: true,
     },
     Layer { name: "xtask", uses: &[], pure: false },

@@ -13,6 +13,7 @@
 //! | `siblings.rs` | folders of a crate: protocols apart, no circles |
 //! | `drawing.rs` | the picture of the crates in ARCHITECTURE.md is today's |
 //! | `manifest.rs` | none: crates and their dependencies, as Cargo has them |
+//! | `models.rs` | none: the sum of what pages carry as wasm32 |
 //! | `pages.rs` | none: the pages of the tree |
 //! | `drops.rs` | every drop reason is used |
 //! | `specs.rs` | requirements of standards point to code and tests that are there |
@@ -23,6 +24,7 @@ pub mod drawing;
 pub mod drops;
 pub mod layers;
 pub mod manifest;
+pub mod models;
 pub mod pages;
 pub mod shape;
 pub mod siblings;

@@ -6,7 +6,7 @@ use xtask::{
     Finding, Source, closure,
     drawing::{self, Room},
     manifest::{self, Lock},
-    siblings, source,
+    models, siblings, source,
 };
 
 fn top() -> PathBuf {
@@ -58,6 +58,13 @@ fn tidy_the_drawing_of_the_crates_is_todays() {
     let rooms = drawing::rooms(&top()).expect("the crates");
     let drawn = drawing::redraw(&page, &rooms).expect("a place for the drawing");
     assert!(drawn == page, "cargo run -q -p xtask -- draw\n{}", drawing::draw(&rooms));
+}
+
+#[test]
+fn tidy_models_that_pages_carry_are_of_todays_sources() {
+    let built = fs::read_to_string(top().join(models::SUM)).expect("the sum");
+    let todays = models::sum(&top()).expect("the sources");
+    assert_eq!(built.trim(), todays, "scripts/models.sh builds web/report/models.wasm anew");
 }
 
 // ---- each rule can fail ------------------------------------------------------

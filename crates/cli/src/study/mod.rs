@@ -22,6 +22,7 @@ use crate::shard::Shard;
 use crate::{interrupt, machine};
 use clap::Args;
 use ferrule_report::{Circumstance, Report, json, terminal};
+use ferrule_studies::options::{Options, Seed};
 use ferrule_studies::{acl_mpls, ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -68,6 +69,10 @@ pub struct StudyArgs {
     /// Fewer frames and coarser searches: seconds instead of a minute
     #[arg(long)]
     quick: bool,
+    /// Seed of everything that the models draw, in place of the studies' own; what is measured
+    /// live draws none
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Of `all`: do every N-th study from the I-th on, counted from 0; the parts' JSON goes to
     /// `ferrule merge`
     #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["report", "out"])]
@@ -113,13 +118,18 @@ impl StudyArgs {
         }
     }
 
+    fn options(&self) -> Options {
+        let seed = self.seed.map_or(Seed::OWN, Seed::chosen);
+        Options { quick: self.quick, seed }
+    }
+
     /// One study after the other, until somebody wants an end.
     fn each(&self, chosen: &[&'static str]) -> ExitCode {
         told_missing(chosen);
         let mut written = Written::to(self.report.clone(), self.out.clone(), chosen.len() > 1);
         let mut failed = false;
         for (done, name) in chosen.iter().enumerate() {
-            let report = study(name, self.quick);
+            let report = study(name, self.options());
             failed |= ferrule_studies::has_failed(&report);
             match written.add(name, &report) {
                 Ok(pages) => self.show(&report, pages),
@@ -141,7 +151,7 @@ impl StudyArgs {
         let mut part = Part::new(shard, chosen);
         for (place, name) in chosen.iter().enumerate().filter(|(at, _)| shard.has(*at as u64)) {
             if !interrupt::wanted() {
-                part.reports.insert(place as u64, study(name, self.quick));
+                part.reports.insert(place as u64, study(name, self.options()));
             }
         }
         part.print();
@@ -175,13 +185,14 @@ fn told_missing(chosen: &[&str]) {
 }
 
 /// Runs a study, with progress on a terminal.
-fn study(name: &str, quick: bool) -> Report {
+fn study(name: &str, options: Options) -> Report {
     let begun = Instant::now();
     let load = machine::load();
     let terminal = std::io::stderr().is_terminal();
     let paint = Paint::for_stream(&std::io::stderr());
     // Whoever wants an end gets what there is, and a model that is soon done.
-    let quick = || quick || interrupt::wanted();
+    let quick = || options.quick || interrupt::wanted();
+    let options = || Options { quick: quick(), ..options };
     let mut told = false;
     let mut say = |what: &str| {
         if interrupt::wanted() && !std::mem::replace(&mut told, true) {
@@ -197,30 +208,30 @@ fn study(name: &str, quick: bool) -> Report {
     let mut report = match name {
         prebuffered_ctr::NAME => {
             let live = unless_stopped(|| token::run(quick(), say));
-            prebuffered_ctr::report(quick(), live, say)
+            prebuffered_ctr::report(options(), live, say)
         }
         ipsec_ip_layer::NAME => {
             let costs = unless_stopped(|| suites::run(quick(), say));
             let transfers = unless_stopped(|| applications::run(quick(), say));
             let live = ipsec_ip_layer::live::Live { transfers, costs };
-            ipsec_ip_layer::report(quick(), &live, say)
+            ipsec_ip_layer::report(options(), &live, say)
         }
         toe_ipsec::NAME => {
             let live = unless_stopped(|| queue_pair::run(quick(), say));
-            toe_ipsec::report(quick(), live, say)
+            toe_ipsec::report(options(), live, say)
         }
         acl_mpls::NAME => {
             let study = acl_mpls::published::Study::read();
             let mut clock = || begun.elapsed().as_nanos() as u64;
             let live = unless_stopped(|| acl_mpls::live::run(&study, quick(), &mut clock, say));
-            acl_mpls::report(quick(), &live, say)
+            acl_mpls::report(options(), &live, say)
         }
         _ => {
             let live = match is_root() {
                 true => unless_stopped(|| bench::run(say)),
                 false => Err("not run: needs root".into()),
             };
-            macsec_mobility::report(quick(), live, say)
+            macsec_mobility::report(options(), live, say)
         }
     };
     report.partial = interrupt::wanted();
@@ -230,7 +241,7 @@ fn study(name: &str, quick: bool) -> Report {
     report.machine = machine::describe();
     report.command = machine::command();
     report.date = machine::date();
-    report.circumstances = circumstances(load, begun.elapsed().as_secs());
+    report.circumstances = circumstances(options().seed, load, begun.elapsed().as_secs());
     report.citations.push(format!(
         "Ferrule {}, commit {}, `CITATION.cff`: the reproduction",
         env!("CARGO_PKG_VERSION"),
@@ -240,10 +251,10 @@ fn study(name: &str, quick: bool) -> Report {
 }
 
 /// Circumstances of a run, beside machine and date.
-fn circumstances(load: String, seconds: u64) -> Vec<Circumstance> {
+fn circumstances(seed: Seed, load: String, seconds: u64) -> Vec<Circumstance> {
     let all = [
         ("commit", machine::commit().to_owned()),
-        ("seeds", "fixed in the program: the model gives the same numbers each time".to_owned()),
+        ("seed", seed.words()),
         ("load", format!("{load} before (1, 5, 15 minutes); {} after", machine::load())),
         ("memory", machine::memory()),
         ("clock", machine::clock()),

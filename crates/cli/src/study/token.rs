@@ -20,6 +20,7 @@ use clap::Args;
 use ferrule_base::Secret;
 use ferrule_crypto::Aes;
 use ferrule_engines::token::{Login, Pkcs11Token};
+use ferrule_studies::options::Seed;
 use ferrule_studies::prebuffered_ctr::live::{
     CALL, CALL_QUICK, Live, Measured, PACKETS, PACKETS_QUICK, SHARE_QUICK,
 };
@@ -184,7 +185,9 @@ impl TokenArgs {
                 .collect();
             let order = order::CASES.iter();
             let order: Vec<_> = order
-                .map(|case| scope.spawn(move || order::run(&mut quiet()?, case, packets)))
+                .map(|case| {
+                    scope.spawn(move || order::run(&mut quiet()?, case, packets, Seed::OWN))
+                })
                 .collect();
             Ok(Measured {
                 share,

@@ -225,6 +225,16 @@ fn figure(about: &Page<'_>, figure: &Figure) -> String {
             json.replace('<', "\\u003c")
         );
     }
+    if let Some(explore) = &figure.explore {
+        let json = serde_json::to_string(explore).unwrap_or_default();
+        let hues = explore.curves.iter().map(|curve| about.hues.hue(&curve.group).to_string());
+        let _ = writeln!(
+            text,
+            "<script type=\"application/json\" class=\"explore\" data-hues=\"{}\">{}</script>",
+            hues.collect::<Vec<_>>().join(" "),
+            json.replace('<', "\\u003c")
+        );
+    }
     let method = about.method.map(|number| format!("<a href=\"#s{number}\">Method and limits</a>"));
     let words = [inline(&figure.caption), method.unwrap_or_default()];
     let words: Vec<_> = words.iter().filter(|words| !words.is_empty()).cloned().collect();

@@ -21,6 +21,7 @@ mod print;
 pub use index::{Entry, index};
 
 use crate::document::Report;
+use crate::explore;
 use crate::svg::{self, Hues, escaped};
 use std::fmt::Write;
 
@@ -32,7 +33,7 @@ const UPLOT_STYLE: &str = include_str!("../../../../web/vendor/uplot/uPlot.min.c
 const UPLOT_LICENCE: &str = include_str!("../../../../web/vendor/uplot/LICENSE");
 /// Content security policy: the page loads nothing from elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
-    script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+    script-src 'unsafe-inline' 'wasm-unsafe-eval'; img-src data:; base-uri 'none'; form-action 'none'";
 /// The heading of the section that figures refer to.
 const METHOD: &str = "How it was done";
 
@@ -75,8 +76,30 @@ pub fn render_beside(report: &Report, index: Option<&str>) -> String {
     print::section(&mut page, report, open);
     first::circumstances(&mut page, report, open);
     page += "</main>\n";
+    if report.figures().any(|figure| figure.explore.is_some()) {
+        let _ = writeln!(
+            page,
+            "<script type=\"application/wasm\" id=\"models\">{}</script>",
+            base64(explore::MODELS)
+        );
+    }
     foot(&mut page, &report.date);
     closed(page)
+}
+
+/// Octets as text (RFC 4648 section 4).
+fn base64(octets: &[u8]) -> String {
+    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(octets.len().div_ceil(3) * 4);
+    for three in octets.chunks(3) {
+        let value = three.iter().fold(0_u32, |value, octet| value << 8 | u32::from(*octet));
+        let value = value << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let sign = SIGNS[(value >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= three.len() { char::from(sign) } else { '=' });
+        }
+    }
+    text
 }
 
 /// Up to the begin of what is to be read.
@@ -119,4 +142,17 @@ fn foot(page: &mut String, date: &str) {
          interactive plots are drawn by uPlot (MIT).</p></footer>",
         escaped(date)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_answers_rfc_4648_section_10() {
+        let all =
+            ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
+        let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
+        assert_eq!(all, expected);
+    }
 }

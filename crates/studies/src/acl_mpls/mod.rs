@@ -25,6 +25,9 @@ pub mod nodes;
 pub mod published;
 mod sections;
 
+pub use claims::judge;
+
+use crate::options::Options;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::Model;
@@ -40,8 +43,8 @@ const QUESTION: &str = "What does a list of 120 entries cost a provider edge wit
 
 /// The study's report; machine, command and date are the caller's to add. `say` is told
 /// what comes next.
-pub fn report(quick: bool, live: &Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
-    document(&model::run(&Study::read(), quick, say), live)
+pub fn report(options: Options, live: &Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    document(&model::run(&Study::read(), options, say), live)
 }
 
 /// The report on a model that ran, and on what was measured, or why nothing was.

@@ -2,6 +2,7 @@
 
 use super::nodes::{END_MAC, Entries, LAN_MAC, System, host, nodes};
 use super::published::Study;
+use crate::options::Seed;
 use ferrule_base::{DropReason, Duration};
 use ferrule_lab::tester::{LabBench, TesterStation};
 use ferrule_lab::{DeviceId, DeviceReport, End, LinkSpec, Network, Profile};
@@ -40,6 +41,8 @@ pub struct Load {
     pub per_second: f64,
     /// Streams that they are of.
     pub streams: u64,
+    /// Seed of network and streams.
+    pub seed: Seed,
 }
 
 /// Result of one offered load, in frames a second.
@@ -70,11 +73,17 @@ struct Rig {
     streams: u64,
     octets: usize,
     directions: usize,
+    seed: Seed,
 }
 
 impl Rig {
-    fn new(system: System, entries: Entries, study: &Study, device: &Profile) -> Self {
-        let mut network = Network::with_buffers(SEED, BUFFERS);
+    fn new(
+        (system, entries): (System, Entries),
+        study: &Study,
+        device: &Profile,
+        seed: Seed,
+    ) -> Self {
+        let mut network = Network::with_buffers(seed.of(SEED), BUFFERS);
         let listed = system.listed();
         let configs = nodes(system, entries, study).into_iter().enumerate();
         let devices: Vec<DeviceId> = configs
@@ -102,7 +111,7 @@ impl Rig {
         };
         bench.answer_for(vec![home(0), home(1)]);
         let directions = if system.both_ways { 2 } else { 1 };
-        Self { bench, watched: [first, devices[listed]], streams, octets: 0, directions }
+        Self { bench, watched: [first, devices[listed]], streams, octets: 0, directions, seed }
     }
 
     fn stream(&self, from: usize, per_second: f64) -> Stream {
@@ -113,7 +122,7 @@ impl Rig {
         let mut stream = Stream::new(format!("from site {}", from + 1), layers, self.octets, rate);
         // At random: in turn, a bucket that is full at every second frame would always have
         // the same streams lose.
-        let change = Change::Random { count: self.streams, seed: SEED + from as u64 };
+        let change = Change::Random { count: self.streams, seed: self.seed.of(SEED + from as u64) };
         stream.vary = vec![Vary { field: Field::IpDst, change }];
         (stream.tx, stream.rx) = (from, 1 - from);
         stream
@@ -146,8 +155,8 @@ pub fn measure(
     load: Load,
     frames: u64,
 ) -> Point {
-    let Load { octets, per_second, streams } = load;
-    let mut rig = Rig { octets, streams, ..Rig::new(system, entries, study, device) };
+    let Load { octets, per_second, streams, seed } = load;
+    let mut rig = Rig { octets, streams, ..Rig::new((system, entries), study, device, seed) };
     // RFC 2544 section 23: addresses are learned before a trial. A bucket that is full takes
     // requests and answers of ARP for what they are: frames.
     let (_, before) = rig.offer(LEARNING, rig.streams * 10);

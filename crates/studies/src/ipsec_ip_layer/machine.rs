@@ -10,6 +10,7 @@
 //! octets sealed, opened and copied. The blocks of a hash or of DES follow from octets.
 
 use super::cases::Protection;
+use super::fit::Row;
 use super::network::Run;
 use ferrule_lab::Profile;
 use ferrule_lab::profile::{Price, Source};
@@ -60,7 +61,8 @@ pub struct Costs {
     pub gcm_octet: f64,
 }
 
-/// Quality of the costs' fit to the printed results.
+/// Quality of the costs' fit to the printed results: errors are ratios of the greater to the smaller
+/// value, less one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -82,6 +84,17 @@ pub struct Machine {
     pub free: Vec<String>,
     pub cost: Costs,
     pub fit: Quality,
+    /// The free costs by fits without one of the values each, in the values' order.
+    #[serde(default, rename = "left-out", skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// The free costs by a fit without one of the values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    /// In the order of their names.
+    pub free: Row,
 }
 
 impl Machine {

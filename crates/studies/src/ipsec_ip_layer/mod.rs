@@ -25,6 +25,7 @@ pub mod published;
 pub mod scripts;
 mod sections;
 
+use crate::options::Options;
 use cases::Protection;
 pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
@@ -43,9 +44,9 @@ const QUESTION: &str = "What does IPsec in a host's IP layer cost applications, 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with namespaces measured, each part or why it is missing. `say` is told what
 /// comes next.
-pub fn report(quick: bool, live: &Live, say: &mut dyn FnMut(&str)) -> Report {
+pub fn report(options: Options, live: &Live, say: &mut dyn FnMut(&str)) -> Report {
     let study = Study::read();
-    let model = model::model(&study, quick, say);
+    let model = model::model(&study, options, say);
     document(&study, &model, live)
 }
 
@@ -108,7 +109,8 @@ fn method(study: &Study) -> Section {
             "Ferrule has no ESP without integrity (RFC 8221 section 4). ESP-DES has HMAC-MD5-96 \
              beside it, whose 12 octets are on the line; the model prices DES alone.",
             "The machines are files under `profiles/studies`. The fit is least squares on \
-             logarithms of slowdowns, and the laboratory says how each follows each cost; a test \
-             looks whether the file is what the fit makes.",
+             logarithms of slowdowns, and the laboratory says how each follows each cost. For each \
+             value that is left out the fit is made anew, from the plausible machine on; the file \
+             has what comes out, and a test looks whether it is what the fit makes.",
         ])
 }

@@ -6,11 +6,12 @@
 //! the machine, and no part of the response: so both stand in the report.
 
 use super::cases::{Application, Mode, Protection, SIZES, Way};
-use super::fit::{self, Target};
+use super::fit::{self, Found, Target};
 use super::machine::{Costs, Inside, Machine, Parts, Processing};
 use super::network::{MTU, MTU_ROOM, Run, Setting, TICK, WINDOW, run, tcp_of_2001, tcp_unbounded};
 use super::places::{self, Place};
 use super::published::Study;
+use crate::options::{Options, Seed};
 use ferrule_lab::host::dialogue::Behaviour;
 
 /// Sizes when time is short.
@@ -100,13 +101,17 @@ pub struct Factor {
 #[allow(missing_docs)]
 pub struct Slowdown {
     pub target: Target,
-    pub plausible: f64,
-    pub fitted: f64,
+    pub plausible: Found,
+    pub fitted: Found,
+    /// By the fit that was made without it.
+    pub predicted: Found,
 }
 
 /// Everything that the laboratory said.
 #[derive(Clone, Debug)]
 pub struct Model {
+    /// The seed of its draws.
+    pub seed: Seed,
     /// The machines.
     pub plausible: Machine,
     /// The same as it was fitted.
@@ -161,23 +166,25 @@ fn transfer(
     costs: &Costs,
     processing: Processing,
     way: Way,
-    application: Application,
-    octets: u64,
+    (application, octets): (Application, u64),
+    seed: Seed,
 ) -> (Run, Inside) {
     let machine = costs.profile(way.protection, processing, Parts::ALL);
-    let setting = Setting { way, machine, behaviour: tcp_of_2001(), mtu: MTU };
+    let setting = Setting { way, machine, behaviour: tcp_of_2001(), mtu: MTU, seed };
     let run = run(&setting, application, octets);
     (run, costs.inside(&run, way.protection, processing))
 }
 
 /// Runs everything.
-pub fn model(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+pub fn model(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    let Options { quick, seed } = options;
     let (plausible, fitted) = (Machine::plausible(), Machine::fitted());
     let sizes = if quick { SIZES_QUICK.to_vec() } else { SIZES.to_vec() };
     let places = &study.measured_mode.placements;
     say("five places for a VPN box");
-    let places = places::run(&plausible.cost, places);
+    let places = places::run(&plausible.cost, places, seed);
     let mut model = Model {
+        seed,
         plausible,
         fitted,
         slowdowns: Vec::new(),
@@ -211,8 +218,15 @@ fn printed(study: &Study, model: &Model) -> Vec<Slowdown> {
     let targets = fit::targets(study);
     let plausible = fit::slowdowns(&model.plausible.cost, &targets);
     let fitted = fit::slowdowns(&model.fitted.cost, &targets);
-    let all = targets.into_iter().zip(plausible).zip(fitted);
-    all.map(|((target, plausible), fitted)| Slowdown { target, plausible, fitted }).collect()
+    let predicted = fit::predicted(&model.fitted, &targets);
+    let all = targets.into_iter().zip(plausible).zip(fitted.into_iter().zip(predicted));
+    let line = |((target, plausible), (fitted, predicted))| Slowdown {
+        target,
+        plausible,
+        fitted,
+        predicted,
+    };
+    all.map(line).collect()
 }
 
 fn cells(model: &mut Model, say: &mut dyn FnMut(&str)) {
@@ -223,7 +237,8 @@ fn cells(model: &mut Model, say: &mut dyn FnMut(&str)) {
                 for way in Way::all() {
                     let costs = model.costs(which);
                     let new_buffer = Processing::NewBuffer;
-                    let (run, inside) = transfer(costs, new_buffer, way, application, octets);
+                    let (run, inside) =
+                        transfer(costs, new_buffer, way, (application, octets), model.seed);
                     let cell = Cell { which, application, octets, way, run, inside };
                     model.cells.push(cell);
                 }
@@ -243,7 +258,7 @@ fn attribute(
     let costs = model.costs(which);
     let response = |parts: Parts, behaviour: Behaviour, mtu: usize| {
         let machine = costs.profile(way.protection, Processing::NewBuffer, parts);
-        let setting = Setting { way, machine, behaviour, mtu };
+        let setting = Setting { way, machine, behaviour, mtu, seed: model.seed };
         run(&setting, application, octets).response_us
     };
     let none = Parts::NONE;
@@ -291,8 +306,9 @@ fn factors(model: &Model, which: Which) -> Vec<Factor> {
     let way = |protection| Way::of(protection, Mode::Transport);
     let measure = |of, value: String, costs: &Costs, processing, protection, octets| {
         let application = Application::Ftp;
-        let (run, inside) = transfer(costs, processing, way(protection), application, octets);
-        let (without, _) = transfer(costs, processing, way(Protection::None), application, octets);
+        let transfer = |way| transfer(costs, processing, way, (application, octets), model.seed);
+        let (run, inside) = transfer(way(protection));
+        let (without, _) = transfer(way(Protection::None));
         Factor {
             of,
             value,

@@ -13,6 +13,7 @@
 
 use super::cases::{Application, Mode, Protection, Way};
 use super::scripts;
+use crate::options::Seed;
 use ferrule_base::{Duration, Instant, MacAddr, Work};
 use ferrule_lab::host::dialogue::{Behaviour, Party};
 use ferrule_lab::host::{Flow, Host, HostConfig, Schedule};
@@ -62,6 +63,8 @@ pub struct Setting {
     pub behaviour: Behaviour,
     /// Octets of the line's packets.
     pub mtu: usize,
+    /// Seed of the network and of the hosts.
+    pub seed: Seed,
 }
 
 /// Times of a transfer.
@@ -107,7 +110,7 @@ fn address(side: usize) -> Ipv4Addr {
 
 fn build(setting: &Setting, application: Application, octets: u64) -> Built {
     let buffers = BUFFERS + setting.behaviour.window / WINDOW_OF_BUFFER;
-    let mut network = Network::with_buffers(SEED, buffers);
+    let mut network = Network::with_buffers(setting.seed.of(SEED), buffers);
     let nodes = [0, 1].map(|side| {
         let text = machine(side, setting);
         let name = ["left", "right"][side];
@@ -123,7 +126,7 @@ fn build(setting: &Setting, application: Application, octets: u64) -> Built {
             gateways: vec![Ipv4Addr::new(10, side as u8 + 1, 0, 1).into()],
             mtu: MTU,
             rate: None,
-            seed: SEED + side as u64,
+            seed: setting.seed.of(SEED + side as u64),
         });
         // As the study's hosts: what is too long is cut.
         host.allow_fragments();

@@ -3,6 +3,7 @@
 
 use super::cases::Protection;
 use super::machine::{Costs, Parts, Processing};
+use crate::options::Seed;
 use ferrule_base::Duration;
 use ferrule_lab::host::{Outcome, payload};
 use ferrule_lab::topology::{Kind, Setting, Shipped, Topology};
@@ -100,8 +101,8 @@ fn topology(name: &str) -> Topology {
 }
 
 /// Pings through a topology: what was seen, and the mean round trip.
-fn pinged(topology: &Topology) -> (BTreeMap<LinkId, (bool, usize)>, f64) {
-    let setting = Setting { seed: SEED, length: LENGTH };
+fn pinged(topology: &Topology, seed: Seed) -> (BTreeMap<LinkId, (bool, usize)>, f64) {
+    let setting = Setting { seed: seed.of(SEED), length: LENGTH };
     let mut lab = topology.build(setting).unwrap_or_else(|error| panic!("{error}"));
     lab.network.observe(Box::<Seen>::default());
     lab.run();
@@ -115,10 +116,10 @@ fn pinged(topology: &Topology) -> (BTreeMap<LinkId, (bool, usize)>, f64) {
 }
 
 /// Runs the five.
-pub fn run(costs: &Costs, called: &[String]) -> Vec<Place> {
+pub fn run(costs: &Costs, called: &[String], seed: Seed) -> Vec<Place> {
     let each = NAMES.into_iter().zip(called).map(|(name, called)| {
         let mut topology = topology(name);
-        let (seen, lines_us) = pinged(&topology);
+        let (seen, lines_us) = pinged(&topology, seed);
         let names: Vec<[String; 2]> =
             topology.links.iter().map(|link| topology.end_names(link)).collect();
         // Up to the line, and the line: the other site is the same.
@@ -135,7 +136,7 @@ pub fn run(costs: &Costs, called: &[String]) -> Vec<Place> {
         for node in &mut topology.nodes {
             node.profile = machine(costs, !node.config.tunnels.is_empty());
         }
-        let (_, machines_us) = pinged(&topology);
+        let (_, machines_us) = pinged(&topology, seed);
         Place { name, called: called.clone(), segments, lines_us, machines_us }
     });
     each.collect()

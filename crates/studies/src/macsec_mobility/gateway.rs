@@ -16,15 +16,11 @@
 //! ```
 //!
 //! The free parameters are searched on a grid, against a closed form of two such
-//! gateways in a row; the closed form is tested against the laboratory.
+//! gateways in a row (`ferrule_formulas::polling`), which is tested against the laboratory.
 
-use super::bench::frames_per_second;
-use super::profiles::{CLOCKS_APART, Gateway};
-
-/// Frames that the closed form follows.
-const FRAMES: usize = 1024;
-/// Frames of these before measuring begins.
-const SETTLING: usize = 64;
+use super::bench::{FRAME, LINE_OVERHEAD};
+use super::profiles::Gateway;
+use ferrule_formulas::polling::{self, Poller};
 
 /// The path around two gateways, as a single frame sees it.
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +45,25 @@ impl Target {
     pub fn points(&self) -> usize {
         self.delays.len() + 1
     }
+
+    /// Each value with its place in the print and its unit.
+    pub fn values(&self) -> impl Iterator<Item = (String, &'static str, f64)> {
+        let delays = self.delays.iter();
+        let delays = delays.map(|(load, delay)| (format!("table 2, {load} Mbit/s"), "µs", *delay));
+        let full = ("section 3.4, load that fills it".to_owned(), "Mbit/s", self.full_mbps);
+        delays.chain([full])
+    }
 }
 
 /// The gateway that fits best, and how well.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Fitted {
     /// Its parameters.
     pub gateway: Gateway,
     /// The largest error, in percent.
     pub error_percent: f64,
-    /// The largest error of a value that was left out of its own fit, in percent.
-    pub leave_one_out_percent: f64,
+    /// Each value of the target, by this gateway and by the one that fits the others best.
+    pub values: Vec<[f64; 2]>,
 }
 
 /// Number of free parameters: period, budget, work.
@@ -67,44 +71,23 @@ pub const FREE: usize = 3;
 /// Number of free parameters of [`fit_queue`]: latency, scale, and the load that fills it.
 pub const FREE_QUEUE: usize = 3;
 
+/// Bits of a frame on the line.
+pub const FRAME_BITS: f64 = (8 * (FRAME + LINE_OVERHEAD)) as f64;
+
+fn poller(gateway: &Gateway, spacing_us: f64) -> Poller {
+    let Gateway { poll_us, budget, work_us } = *gateway;
+    Poller { poll_us, budget, work_us, spacing_us }
+}
+
 /// The mean delay of two gateways in a row without what lies around them: frames come
 /// at a constant rate.
 pub fn waiting_us(gateway: &Gateway, path: &Path, load_mbps: f64) -> f64 {
-    let apart = 1e6 / frames_per_second(load_mbps);
-    let mut times: Vec<f64> = (0..FRAMES).map(|n| n as f64 * apart).collect();
-    for period in [gateway.poll_us, gateway.poll_us * (1.0 + CLOCKS_APART)] {
-        pass(&mut times, period, gateway, path.spacing_us);
-    }
-    let measured = times.iter().enumerate().skip(SETTLING);
-    let sum: f64 = measured.map(|(n, out)| out - n as f64 * apart).sum();
-    sum / (FRAMES - SETTLING) as f64
-}
-
-/// Arrivals become departures.
-fn pass(times: &mut [f64], period: f64, gateway: &Gateway, spacing: f64) {
-    let (mut next, mut free, mut line) = (0, 0.0_f64, f64::NEG_INFINITY);
-    let mut last_look = f64::NEG_INFINITY;
-    while let Some(&first) = times.get(next) {
-        // The first look at which the frame is there and the gateway is not at work.
-        let at = first.max(last_look + period * 1e-9);
-        let look = (at / period).ceil() * period;
-        let look = look.max(free);
-        let there = times[next..].iter().take(gateway.budget).take_while(|t| **t <= look).count();
-        let done = look + there as f64 * gateway.work_us;
-        for time in &mut times[next..next + there] {
-            line = done.max(line + spacing);
-            *time = line;
-        }
-        (free, last_look) = (done, look);
-        next += there;
-    }
+    polling::waiting_us(&poller(gateway, path.spacing_us), FRAME_BITS / load_mbps)
 }
 
 /// The load that fills it.
 pub fn full_mbps(gateway: &Gateway) -> f64 {
-    let by_looks = gateway.budget as f64 / gateway.poll_us;
-    let by_work = 1.0 / gateway.work_us;
-    by_looks.min(by_work) * 1e6 / frames_per_second(1.0)
+    polling::full_per_us(&poller(gateway, 0.0)) * FRAME_BITS
 }
 
 /// One point of the grid, with what it says to each published value.
@@ -114,9 +97,9 @@ struct Candidate {
     full: f64,
 }
 
-/// Searches the grid: periods from 120 to 280 us, two to four frames a look, work up
-/// to 72 us a frame.
-pub fn fit(target: &Target, path: &Path) -> Fitted {
+/// The grid: periods from 120 to 280 us, two to four frames a look, work up to 72 us a frame;
+/// of these gateways, those that are full at a load that is asked for.
+fn grid(target: &Target, path: &Path, is_meant: impl Fn(f64) -> bool) -> Vec<Candidate> {
     let mut grid = Vec::new();
     for budget in 2..=4 {
         // Half-steps: a period that divides the distance of frames would lock to them.
@@ -124,36 +107,44 @@ pub fn fit(target: &Target, path: &Path) -> Fitted {
             for work in (1..=72).map(f64::from) {
                 let gateway = Gateway { poll_us: period, budget, work_us: work };
                 let full = full_mbps(&gateway);
-                // Too far off to be the best, and no need to look closer.
-                if (full / target.full_mbps - 1.0).abs() > 0.15 || work * budget as f64 > period {
+                if !is_meant(full) || work * budget as f64 > period {
                     continue;
                 }
                 let delay =
                     |&(load, _): &(f64, f64)| path.fixed_us + waiting_us(&gateway, path, load);
-                grid.push(Candidate {
-                    gateway,
-                    delays: target.delays.iter().map(delay).collect(),
-                    full,
-                });
+                let delays = target.delays.iter().map(delay).collect();
+                grid.push(Candidate { gateway, delays, full });
             }
         }
     }
-    let (gateway, error) = best(&grid, target, None);
-    let left_out = (0..target.points()).map(|point| {
-        let (other, _) = best(&grid, target, Some(point));
-        deviation(target, path, &other, point).abs()
-    });
-    let leave_one_out = left_out.fold(0.0, f64::max);
-    Fitted { gateway, error_percent: error, leave_one_out_percent: leave_one_out }
+    grid
 }
 
-/// Deviation of a gateway from a published value, in percent.
-fn deviation(target: &Target, path: &Path, gateway: &Gateway, point: usize) -> f64 {
-    let (model, published) = match target.delays.get(point) {
-        Some(&(load, delay)) => (path.fixed_us + waiting_us(gateway, path, load), delay),
-        None => (full_mbps(gateway), target.full_mbps),
-    };
-    100.0 * (model / published - 1.0)
+/// Searches the grid, once for all values and once without each of them.
+pub fn fit(target: &Target, path: &Path) -> Fitted {
+    // Further off than that none is the best, as long as the load that fills it is seen.
+    let near = grid(target, path, |full| (full / target.full_mbps - 1.0).abs() <= 0.15);
+    let (gateway, error_percent) = best(&near, target, None);
+    let values = (0..target.points()).map(|point| {
+        let (other, _) = match target.delays.get(point) {
+            Some(_) => best(&near, target, Some(point)),
+            // All that is known of it then: it carries what the table has delays of.
+            None => {
+                let most = target.delays.iter().map(|(load, _)| *load).fold(0.0, f64::max);
+                best(&grid(target, path, |full| full > most), target, Some(point))
+            }
+        };
+        [gateway, other].map(|gateway| answer(target, path, &gateway, point))
+    });
+    Fitted { gateway, error_percent, values: values.collect() }
+}
+
+/// A gateway's answer to a published value.
+fn answer(target: &Target, path: &Path, gateway: &Gateway, point: usize) -> f64 {
+    match target.delays.get(point) {
+        Some(&(load, _)) => path.fixed_us + waiting_us(gateway, path, load),
+        None => full_mbps(gateway),
+    }
 }
 
 /// The candidate with the smallest largest error, and that error in percent; `without`
@@ -195,7 +186,8 @@ pub fn fit_queue(target: &Target) -> QueueFitted {
     };
     let search = |without: Option<usize>| {
         let mut found = (f64::INFINITY, [0.0; 3]);
-        for full in (0..=80).map(|n| 100.0 + f64::from(n) * 0.5) {
+        // From the highest load with a delay to twice what the print says fills it.
+        for full in (1..=320).map(|n| 80.0 + f64::from(n) * 0.5) {
             for scale in (1..=240).map(|n| f64::from(n) * 0.5) {
                 let points = target.delays.iter().enumerate().filter(|(n, _)| without != Some(*n));
                 let points: Vec<_> = points.map(|(_, p)| (delays(scale, full, p), p.1)).collect();

@@ -46,7 +46,7 @@ fn per_hop(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     );
     let found = Column::numbers("extra per hop", "µs", [Fitted::from(model.extra_per_hop_us())]);
     Table::new("hop-delay", "Figure 2: what MACsec adds for each hop")
-        .column(Column::words("", ["MACsec over plain"]))
+        .column(Column::words("delay", ["MACsec over plain"]))
         .column(extra.clone().decimals(3))
         .column(found.clone().decimals(3))
         .column(Column::deviation("off by", &found, &extra))

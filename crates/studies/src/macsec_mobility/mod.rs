@@ -30,6 +30,7 @@ pub mod software;
 
 pub use claims::{WITHIN_PERCENT, judge};
 
+use crate::options::Options;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::Model;
@@ -47,8 +48,8 @@ const QUESTION: &str = "Can MACsec switches take the place of IPsec gateways bet
 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with ports measured, or why nobody did. `say` is told what comes next.
-pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
-    document(&model::run(&Study::read(), quick, say), &live, say)
+pub fn report(options: Options, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    document(&model::run(&Study::read(), options, say), &live, say)
 }
 
 /// The report on a model that ran.

@@ -8,6 +8,7 @@ use super::gateway;
 use super::network::{self, Lines, System};
 use super::profiles::{Gateway, Profiles};
 use super::published::Study;
+use crate::options::{Options, Seed};
 
 /// Frames of each load.
 const FRAMES: u64 = 2000;
@@ -63,6 +64,8 @@ pub struct Surface {
 pub struct Model {
     /// The devices.
     pub profiles: Profiles,
+    /// The devices fitted once more, with the error of every value.
+    pub fitted: Fitted,
     /// The gateway that one would try first, for comparison.
     pub queue: gateway::QueueFitted,
     /// Tables 1 to 3, and for IPsec loads beyond.
@@ -108,15 +111,17 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
 }
 
 /// Runs the whole model. `say` is told what comes next.
-pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+pub fn run(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    let Options { quick, seed } = options;
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
-    let (lines, profiles) = (lines(study), Profiles::read());
+    let (lines, profiles) = (Lines { seed, ..lines(study) }, Profiles::read());
     let at = |system, profiles: &Profiles, load| {
         let frames =
             if system == System::Ipsec && load >= BEYOND[0] { FRAMES_BEYOND } else { frames };
         bench::measure(network::provider(system, profiles, lines), system, load, frames)
     };
-    let queue = gateway::fit_queue(&fit::target(study));
+    say("fits, with and without each value");
+    let (fitted, queue) = (fit_again(study), gateway::fit_queue(&fit::target(study)));
     let mut loads = Vec::new();
     for system in System::ALL {
         say(&format!("load sweep: {}", system.name()));
@@ -143,7 +148,7 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     say("chains of up to 32 switches");
     let chains = [chains::LOW, chains::BURSTS]
         .map(|offered| chains::all(&CHAINS, (&profiles, lines), offered));
-    Model { profiles, queue, loads, at_95, ceilings, hops, surface, chains }
+    Model { profiles, fitted, queue, loads, at_95, ceilings, hops, surface, chains }
 }
 
 /// Model of a load: the laboratory's result.
@@ -161,9 +166,9 @@ pub fn fit_again(study: &Study) -> Fitted {
     fit::fit(study, &at, &|profiles| hops(profiles, lines))
 }
 
-/// The study's lines.
+/// The study's lines, with its own seed.
 pub fn lines(study: &Study) -> Lines {
-    Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE }
+    Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE, seed: Seed::OWN }
 }
 
 /// The highest load that loses nothing, in percent of the line, where devices take no

@@ -12,6 +12,7 @@
 //! the pseudowire's alone.
 
 use super::profiles::Profiles;
+use crate::options::Seed;
 use ferrule_base::MacAddr;
 use ferrule_lab::topology::LabKeys;
 use ferrule_lab::{DeviceId, End, LinkId, LinkSpec, Network, Profile};
@@ -79,7 +80,7 @@ const MTU: usize = 1600;
 /// MTU of the provider's ports: room for labels, control word and another Ethernet header.
 const CORE_MTU: usize = 1700;
 
-/// Seed of every random choice in a study.
+/// The study's own seed.
 const SEED: u64 = 2019;
 /// Packet buffers: more than all queues of the study hold.
 const BUFFERS: usize = 4096;
@@ -91,6 +92,8 @@ pub struct Lines {
     pub rate: u64,
     /// Frames that wait for a line at most.
     pub queue: usize,
+    /// Seed of the network that they are in.
+    pub seed: Seed,
 }
 
 impl Lines {
@@ -181,7 +184,7 @@ type Node = (String, String, Profile, [&'static str; 2]);
 /// Nodes in a row, each with the ports towards the first and towards the last; the
 /// tester's links are added by who has the tester.
 fn assemble(nodes: Vec<Node>, lines: Lines) -> Built {
-    let mut network = Network::with_buffers(SEED, BUFFERS);
+    let mut network = Network::with_buffers(lines.seed.of(SEED), BUFFERS);
     let mut devices: Vec<(String, DeviceId)> = Vec::new();
     let mut links = Vec::new();
     let mut before: Option<(DeviceId, &'static str)> = None;

@@ -163,7 +163,7 @@ fn prices(live: &Result<Live, String>) -> Table {
     let names =
         ["a switch: look-up", "an edge: look-up, sealing", "a switch: opening, look-up, sealing"];
     Table::new("chain-prices", "Ferrule's own switches: work on a frame, memory to memory")
-        .column(Column::words("", names))
+        .column(Column::words("device", names))
         .column(Column::results("work", "ns", rows).decimals(1))
         .note(
             "Frames of 1000 bytes in full batches on one core; in brackets the middle half of \

@@ -12,6 +12,7 @@
 use super::fit::Fitted;
 use super::network::System;
 use ferrule_base::Duration;
+use ferrule_formulas::polling::CLOCKS_APART;
 use ferrule_lab::Profile;
 use ferrule_lab::profile::{Fit, Price, Source};
 
@@ -42,10 +43,6 @@ pub struct Gateway {
     /// Work on one frame.
     pub work_us: f64,
 }
-
-/// The clocks of two gateways never agree: the second one's runs slower by this
-/// share, so that in a long run every phase between the two occurs.
-pub const CLOCKS_APART: f64 = 1.0 / 64.0;
 
 /// Frames that wait in a gateway at most: what exceeds it is lost.
 const GATEWAY_QUEUE: usize = 256;

@@ -2,6 +2,7 @@
 
 use super::published::Study;
 use crate::words::{self, Proof};
+use ferrule_formulas::draining::{Ring, drained_s};
 use ferrule_report::Erratum;
 
 type Steps = (Vec<String>, bool);
@@ -55,21 +56,13 @@ fn packets_and_bits(study: &Study) -> Steps {
     (steps, holds)
 }
 
-/// Times (filling starts, empty) of a buffer that loses `used` blocks a second and, once half
-/// empty, gains `filled` blocks a second.
-pub fn drained_s(blocks: f64, used: f64, filled: f64, exchange: f64) -> (f64, f64) {
-    let half = blocks / 2.0 / used;
-    // The study calls it empty with an exchange less one block left.
-    (half, half + (blocks / 2.0 - exchange) / (used - filled))
-}
-
 fn drains(study: &Study) -> Steps {
     let (drain, token) = (&study.drain, &study.token);
     let (blocks, used) = (drain.buffer_blocks, drain.network_blocks_per_second);
     let exchange = token.blocks_per_exchange;
     let mut steps = Vec::new();
     let mut after = |what: &str, used: f64, filled: f64| {
-        let (starts, empty) = drained_s(blocks, used, filled, exchange);
+        let (starts, empty) = drained_s(&Ring { blocks, used, filled, exchange });
         steps.push(format!(
             "{what}: {used:.0} blocks a second out, {filled:.0} in: filling starts at {starts:.1} s, \
              empty at {empty:.1} s"

@@ -23,6 +23,7 @@ mod sections;
 pub mod token;
 pub mod voip;
 
+use crate::options::Options;
 pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
@@ -39,8 +40,8 @@ const QUESTION: &str = "Can a VPN whose key never leaves a slow token be fast: h
 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with a token measured, or why nobody did. `say` is told what comes next.
-pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
-    document(&model::run(&Study::read(), quick, say), &live)
+pub fn report(options: Options, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    document(&model::run(&Study::read(), options, say), &live)
 }
 
 /// The report on a model that ran.

@@ -6,6 +6,7 @@ use super::order::{self, Disturbed};
 use super::published::Study;
 use super::token::{self, BLOCK, InLab, Maker, blocks};
 use super::voip::{self, Call, Crowded};
+use crate::options::Options;
 use ferrule_base::Duration;
 use ferrule_crypto::Op;
 use serde::{Deserialize, Serialize};
@@ -71,17 +72,21 @@ pub struct Model {
 /// Throughput limit of network and host before the buffer is empty: one value for both sizes,
 /// halfway between them.
 pub fn network_kbps(study: &Study) -> f64 {
-    let before = study.throughput.iter().map(|row| row.prebuffered_before_empty_kbps);
-    let (least, most) = before.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));
+    centre(study.throughput.iter().map(|row| row.prebuffered_before_empty_kbps))
+}
+
+/// Halfway between the least and the greatest.
+pub fn centre(values: impl Iterator<Item = f64>) -> f64 {
+    let (least, most) = values.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));
     f64::midpoint(least, most)
 }
 
 /// Runs it all. `say` is told what comes next.
-pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
-    in_lab(study, quick, say).expect("the laboratory lacks nothing")
+pub fn run(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    in_lab(study, options, say).expect("the laboratory lacks nothing")
 }
 
-fn in_lab(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Result<Model, String> {
+fn in_lab(study: &Study, options: Options, say: &mut dyn FnMut(&str)) -> Result<Model, String> {
     let lab = &mut InLab;
     let network_kbps = network_kbps(study);
     say("table 1");
@@ -97,8 +102,8 @@ fn in_lab(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Result<Model
     let sizes = study.empty_time.buffer_mib.iter();
     let sizes = sizes.map(|&mib| sized(study, lab, mib, 1.0)).collect::<Result<_, _>>()?;
     say("loss and reordering");
-    let packets = if quick { order::PACKETS_QUICK } else { order::PACKETS };
-    let order = order::CASES.iter().map(|case| order::run(lab, case, packets));
+    let packets = if options.quick { order::PACKETS_QUICK } else { order::PACKETS };
+    let order = order::CASES.iter().map(|case| order::run(lab, case, packets, options.seed));
     let order = order.collect::<Result<_, _>>()?;
     Ok(Model {
         network_kbps,

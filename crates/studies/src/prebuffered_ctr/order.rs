@@ -2,10 +2,13 @@
 //! where it is gone.
 
 use super::token::{self, Maker, Returned, Settings, is_right, received};
+use crate::options::Seed;
 use ferrule_base::{Duration, Rng};
 use ferrule_crypto::{Op, Verdict};
 use serde::{Deserialize, Serialize};
 
+/// The study's own seed.
+const SEED: u64 = 2015;
 /// Packets that are sent.
 pub const PACKETS: usize = 4000;
 /// The same where somebody waits.
@@ -60,8 +63,13 @@ pub const CASES: [Case; 5] = [
 ];
 
 /// One of them, with so many packets.
-pub fn run(maker: &mut dyn Maker, case: &Case, packets: usize) -> Result<Disturbed, String> {
-    let mut dice = Rng::new(2015);
+pub fn run(
+    maker: &mut dyn Maker,
+    case: &Case,
+    packets: usize,
+    seed: Seed,
+) -> Result<Disturbed, String> {
+    let mut dice = Rng::new(seed.of(SEED));
     let mut peer = maker.phone("none", token::settings(1 << 14))?;
     let from = peer.install(Op::Seal)?;
     let settings = Settings { behind: case.behind, ..token::settings(case.ring) };

@@ -1,6 +1,7 @@
 //! One load on one system: datagrams by the tester, or a TCP stream between hosts.
 
 use super::network::{Built, END_MAC, LAN_MAC, RATE, System, build, line};
+use crate::options::Seed;
 use ferrule_base::{Duration, Instant};
 use ferrule_lab::host::{Flow, Host, HostConfig, Outcome};
 use ferrule_lab::tester::{LabBench, TesterStation};
@@ -81,9 +82,9 @@ pub fn datagrams(
     device: Profile,
     way: Way,
     (octets, mbps): (usize, f64),
-    frames: u64,
+    (frames, seed): (u64, Seed),
 ) -> Point {
-    let Built { mut network, device, gateways } = build(system, device);
+    let Built { mut network, device, gateways } = build(system, device, seed);
     let tester = network.station("tester", Box::new(TesterStation::new(2)));
     for (port, gateway) in gateways.into_iter().enumerate() {
         network
@@ -120,8 +121,8 @@ pub fn datagrams(
 }
 
 /// A stream between two hosts: Mbit/s of what the receiver's program got.
-pub fn stream(system: System, device: Profile, way: Way) -> f64 {
-    let Built { mut network, gateways, .. } = build(system, device);
+pub fn stream(system: System, device: Profile, way: Way, seed: Seed) -> f64 {
+    let Built { mut network, gateways, .. } = build(system, device, seed);
     let mut stations = Vec::new();
     for (side, gateway) in gateways.into_iter().enumerate() {
         let router = Ipv4Addr::new(10, 0, side as u8 + 1, 1);
@@ -131,7 +132,7 @@ pub fn stream(system: System, device: Profile, way: Way) -> f64 {
             gateways: vec![router.into()],
             mtu: HOST_MTU,
             rate: Some(RATE),
-            seed: 7 + side as u64,
+            seed: seed.of(7 + side as u64),
         });
         let flow = Flow { number: 1, to: site(1 - way.from()) };
         let begin = Instant::ZERO + WARM_UP;

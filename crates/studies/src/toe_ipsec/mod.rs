@@ -16,12 +16,14 @@ pub mod bench;
 pub mod bus;
 mod claims;
 mod errata;
+pub mod fit;
 pub mod live;
 pub mod model;
 pub mod network;
 pub mod published;
 mod sections;
 
+use crate::options::Options;
 pub use claims::judge;
 use ferrule_report::{Block, Report, Section};
 use live::Live;
@@ -40,8 +42,8 @@ const QUESTION: &str = "Where should a gigabit sender's IPsec be: in its process
 
 /// The study's report; machine, command and date are the caller's to add. `live` is what
 /// somebody with cores measured, or why nobody did. `say` is told what comes next.
-pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
-    document(&model::run(quick, say), &live)
+pub fn report(options: Options, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    document(&model::run(options, say), &live)
 }
 
 /// The report on a model that ran.
@@ -102,7 +104,8 @@ fn method(study: &Study) -> Section {
              which each packet crosses four times; a crossing takes a fixed time beside its \
              clocks, as much as table 2's 80 % need; the chip itself is never busy. Inline: a \
              card in the port works at the line's rate, and the host does nothing.",
-            "So one value was fitted for each of two systems to one printed share; the other \
-             printed overheads (760 %, 100 %) are predicted, and do not fit: that is an erratum.",
+            "So one value was fitted for each of two systems to one printed share; the overheads \
+             that the table states beside it are predicted. The cited 760 % are missed by far, \
+             which is an erratum; `at most` 100 % excludes little.",
         ])
 }

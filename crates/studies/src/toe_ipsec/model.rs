@@ -1,7 +1,10 @@
 //! The model: three systems over sending speed and packet size, both ways, and TCP.
 
 use super::bench::{Point, Way, datagrams, stream};
+use super::fit;
 use super::network::System;
+use super::published::Study;
+use crate::options::Options;
 
 /// Octets of a frame in the sweep over speed, FCS included.
 pub const OCTETS: usize = 1051;
@@ -56,6 +59,8 @@ pub struct Curve {
 pub struct Model {
     /// Curves of each system in each direction.
     pub curves: Vec<Curve>,
+    /// Software's share at the highest speed, fitted to the cited overhead in place of the share.
+    pub by_overhead: f64,
 }
 
 impl Model {
@@ -72,23 +77,27 @@ impl Model {
 }
 
 /// Runs it all. `say` is told what comes next.
-pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+pub fn run(options: Options, say: &mut dyn FnMut(&str)) -> Model {
+    let Options { quick, seed } = options;
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
     let mut curves = Vec::new();
     for system in System::ALL {
         for way in Way::ALL {
             say(&format!("{}, {}", system.key(), way.name()));
             let device = system.device();
-            let at = |octets, mbps| datagrams(system, device.clone(), way, (octets, mbps), frames);
+            let at = |octets, mbps| {
+                datagrams(system, device.clone(), way, (octets, mbps), (frames, seed))
+            };
             curves.push(Curve {
                 system,
                 way,
                 speeds: SPEEDS.into_iter().map(|mbps| at(OCTETS, mbps)).collect(),
                 sizes: SIZES.into_iter().map(|octets| at(octets, FIXED)).collect(),
                 paced: SIZES.into_iter().map(|octets| at(octets, paced_mbps(octets))).collect(),
-                tcp_mbps: stream(system, device.clone(), way),
+                tcp_mbps: stream(system, device.clone(), way, seed),
             });
         }
     }
-    Model { curves }
+    say("fits without one of the values");
+    Model { curves, by_overhead: fit::by_overhead(&Study::read()) }
 }

@@ -9,6 +9,7 @@
 //! The study's IPsec ends in the sending host. Here it ends in a gateway beside it:
 //! the same work for each packet, and a tester or a TCP host can stand on either side.
 
+use crate::options::Seed;
 use ferrule_base::MacAddr;
 use ferrule_lab::topology::LabKeys;
 use ferrule_lab::{DeviceId, LinkSpec, Network, Profile};
@@ -87,8 +88,8 @@ pub fn line() -> LinkSpec {
 }
 
 /// The network; who stands in the sites is the caller's to add.
-pub fn build(system: System, device: Profile) -> Built {
-    let mut network = Network::with_buffers(SEED, BUFFERS);
+pub fn build(system: System, device: Profile, seed: Seed) -> Built {
+    let mut network = Network::with_buffers(seed.of(SEED), BUFFERS);
     let mut node = |name: &str, side, placement, device| {
         let config = config(name, &gateway(side, placement));
         network.node(name, config, device).expect("a node that builds")

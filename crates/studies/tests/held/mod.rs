@@ -12,6 +12,10 @@ pub fn inventory(name: &str, reports: &[&Report], tables: &[usize], figures: &[u
         assert!(report.leading().is_some(), "the figure {} that answers", report.lead);
         assert!(report.title.contains("eproduction of") && report.title.contains(&digest.title));
     }
+    for table in reports.iter().flat_map(|report| report.tables()) {
+        let mut words = table.columns().iter().filter(|column| column.kind() == Kind::Key);
+        assert!(words.all(|column| !column.head().is_empty()), "{}: a column of what?", table.id);
+    }
     for (what, numbers) in [("table", tables), ("figure", figures)] {
         for number in numbers {
             let place = format!("{what} {number}");
@@ -19,6 +23,7 @@ pub fn inventory(name: &str, reports: &[&Report], tables: &[usize], figures: &[u
             assert_eq!(often, 1, "{name}: {place}");
         }
     }
+    let mut wrong = Vec::new();
     for item in &digest.inventory {
         let ways = [!item.shown.is_empty(), item.drawing, !item.waits.is_empty()];
         let place = format!("{name}, {}", item.place);
@@ -29,13 +34,17 @@ pub fn inventory(name: &str, reports: &[&Report], tables: &[usize], figures: &[u
             assert!(!found.is_empty(), "{place}: there is no table or figure {id}");
             kinds.extend(found);
         }
-        let results = [Kind::Model, Kind::Live].into_iter().filter(|kind| kinds.contains(kind));
+        let results =
+            [Kind::Fitted, Kind::Model, Kind::Live].into_iter().filter(|kind| kinds.contains(kind));
         let mut results: Vec<Kind> = results.collect();
         if results.is_empty() && kinds.contains(&Kind::Derived) {
             results.push(Kind::Derived);
         }
-        assert_eq!(item.with, results, "{place}: `with` is not what {:?} have", item.shown);
+        if item.with != results {
+            wrong.push(format!("{place}: with {:?}, not {results:?}", item.with));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Origins that a table or figure has or would have, had all of it been run.

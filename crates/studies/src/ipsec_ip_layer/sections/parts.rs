@@ -146,7 +146,7 @@ fn spent(live: &Live) -> Table {
         each.collect::<Vec<_>>()
     };
     Table::new("inside-live", "Time inside the nodes on this machine")
-        .column(Column::words("", rows.iter().map(|row| row.0.name())))
+        .column(Column::words("application", rows.iter().map(|row| row.0.name())))
         .column(Column::words("transfer", rows.iter().map(|row| bytes(row.1))))
         .column(Column::words("protection", rows.iter().map(|row| row.2.name())))
         .column(Column::results("look-up", "ms", of(|s| s.lookup_us)).decimals(3))

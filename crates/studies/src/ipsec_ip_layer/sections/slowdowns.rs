@@ -4,40 +4,62 @@ use super::super::cases::{Application, Mode, Protection, Way};
 use super::super::fit::{FREE, Target};
 use super::super::live::Live;
 use super::super::machine::{Costs, Machine};
-use super::super::model::{Model, Which};
+use super::super::model::{Model, Slowdown, Which};
 use super::super::published::Study;
 use super::bytes;
+use crate::residuals::{self, Residual};
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Fitted, Live as LiveNumber, Model as ModelNumber, Published,
-    Section, Series, Shape, Table,
+    Axis, Column, Derived, Figure, Fitted, Live as LiveNumber, Measure, Model as ModelNumber,
+    Published, Section, Series, Shape, Table,
 };
 
 /// Clocks in a nanosecond.
 const GIGAHERTZ: f64 = 0.55;
 
-/// Live slowdown of a target: what `run` refuses stands for itself with its reason, but
-/// for MD5, for which SHA-1 stands.
-fn live_slowdown(live: &Live, target: &Target) -> Result<f64, String> {
+/// Live slowdown of a target, from the least to the greatest of its transfers: what `run` refuses
+/// stands for itself with its reason, but for MD5, for which SHA-1 stands.
+fn live_slowdown(live: &Live, target: &Target) -> Result<Measure, String> {
     let protection = match target.protection {
         Protection::AhMd5 => Protection::AhSha1,
         other => other,
     };
     let way = |protection| Way::of(protection, Mode::Transport);
-    let of = |protection| live.response(target.application, target.octets, way(protection));
-    Ok(of(protection)?.median / of(Protection::None)?.median)
+    let [least, most] = target.octets;
+    let sizes = live.sizes(target.application).into_iter().filter(|n| (least..=most).contains(n));
+    let mut sizes: Vec<u64> = sizes.collect();
+    if sizes.is_empty() {
+        sizes.push(least);
+    }
+    let times = sizes.into_iter().map(|octets| {
+        let of = |protection| live.response(target.application, octets, way(protection));
+        Ok(of(protection)?.median / of(Protection::None)?.median)
+    });
+    Ok(spread(&times.collect::<Result<Vec<f64>, String>>()?))
+}
+
+/// One number, or what lies in the middle of several, by ratio, with the outermost ones.
+fn spread(all: &[f64]) -> Measure {
+    let (least, most) = all.iter().fold((f64::MAX, 0.0_f64), |(l, m), v| (l.min(*v), m.max(*v)));
+    match least == most {
+        true => Measure::new(least),
+        false => Measure::within((least * most).sqrt(), least, most),
+    }
+}
+
+/// Transfers of a target, in words.
+fn transfers(target: &Target) -> String {
+    let [least, most] = target.octets;
+    if least == most { bytes(least) } else { format!("{} to {}", bytes(least), bytes(most)) }
 }
 
 /// Section 6, and both machines.
 pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
     let lines = &model.slowdowns;
-    let printed = Column::numbers(
-        "slowdown",
-        "× no IPsec",
-        lines.iter().map(|line| Published::from(line.target.printed)),
-    );
-    let plausible = lines.iter().map(|line| ModelNumber::from(line.plausible));
+    let printed = lines.iter().map(|line| Published::from(line.target.printed));
+    let printed = Column::numbers("slowdown", "× no IPsec", printed);
+    let plausible = lines.iter().map(|line| ModelNumber::from(spread(&line.plausible)));
     let plausible = Column::numbers("plausible", "× no IPsec", plausible).decimals(2);
-    let fitted = lines.iter().map(|line| Fitted::from(line.fitted));
+    let fitted = lines.iter().map(|line| Fitted::from(spread(&line.fitted)));
     let fitted = Column::numbers("fitted", "× no IPsec", fitted).decimals(2);
     let measured = lines.iter().map(|line| live_slowdown(live, &line.target).map(LiveNumber::from));
     let table = Table::new("slowdown", "Section 6: how many times longer a transfer takes")
@@ -45,18 +67,19 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
             "application",
             lines.iter().map(|line| line.target.application.name()),
         ))
-        .column(Column::words("transfer", lines.iter().map(|line| bytes(line.target.octets))))
-        .column(Column::words("", lines.iter().map(|line| line.target.protection.name())))
-        .column(printed.clone())
+        .column(Column::words("transfer", lines.iter().map(|line| transfers(&line.target))))
+        .column(Column::words("protection", lines.iter().map(|line| line.target.protection.name())))
+        .column(printed)
         .column(plausible)
-        .column(fitted.clone())
-        .column(Column::deviation("fitted, off by", &fitted, &printed))
+        .column(fitted)
         .column(Column::results("slowdown", "× no IPsec", measured).decimals(2))
         .note(format!(
-            "\"Small\" is taken for 100 bytes, \"above 57344\" for 100 kB, \"3 to 4\" for 3.5. Live \
-             has SHA-1 where the study has MD5. {}.",
+            "\"Small\" is taken for 100 bytes. A slowdown that is printed for several transfers has \
+             the range of theirs. Live has SHA-1 where the study has MD5. {}.",
             study.setup.host
         ));
+    let residuals = residuals(lines);
+    let residuals = residuals::table("residuals", "The fitted machine, value by value", &residuals);
     Section::new("Slowdown")
         .text(format!(
             "{}, {}. The plausible machine costs what its parts are known to cost, the fitted \
@@ -65,6 +88,29 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
         ))
         .table(table)
         .figure(curve(study, model, live))
+        .table(residuals)
+}
+
+/// The printed slowdowns, and those of the fits with and without each; of several transfers that
+/// which is further from the print.
+fn residuals(lines: &[Slowdown]) -> Vec<Residual> {
+    let each = lines.iter().map(|line| {
+        let target = &line.target;
+        Residual {
+            of: format!(
+                "{}, {}, {}",
+                target.application.name(),
+                transfers(target),
+                target.protection.name()
+            ),
+            unit: "× no IPsec",
+            printed: target.printed,
+            asserted: false,
+            fitted: Ok(target.furthest(line.fitted)),
+            predicted: Ok(target.furthest(line.predicted)),
+        }
+    });
+    each.collect()
 }
 
 /// Slowdown by size.
@@ -149,12 +195,12 @@ pub fn machines(model: &Model) -> Section {
             .decimals(1),
         )
         .note(format!(
-            "{} free costs, {} printed values. Largest error {:.0} %; of a value left out of its \
-             own fit {:.0} %. Card and stack ({} ns a frame, {} ns an octet) are the same in both.",
+            "{} free costs, {} printed values. The largest error is a factor of {:.1}; of a value \
+             left out of its own fit, {:.1}. Card and stack ({} ns a frame, {} ns an octet) are the same in both.",
             FREE.len(),
             fit.points,
-            fit.error_percent,
-            fit.leave_one_out_percent,
+            factor(fit.error_percent),
+            factor(fit.leave_one_out_percent),
             model.plausible.cost.frame,
             model.plausible.cost.octet
         ));
@@ -177,8 +223,8 @@ fn why(model: &Model) -> String {
         "To explain the print, a block of DES would have to take {:.0} times what it is known to \
          take, a block of MD5 {:.0} times, and what every protected packet pays whatever its \
          algorithm {:.0} times ({:.1} ms, {:.1} million clocks): no cipher and no hash costs \
-         that. And even then a printed value is missed by {:.0} %, and by {:.0} % where it is left \
-         out of the fit: BYPASS at every size, small and large transfers do not go together with \
+         that. And even then a printed value is missed by a factor of {:.1}, and of {:.1} where it \
+         is left out of the fit: BYPASS at every size, small and large transfers do not go together with \
          costs of any height. So the print does not follow from what hash and cipher do. A fixed \
          time of milliseconds for each packet would fit files that are read, messages that are \
          logged or ticks that are waited for, inside the module; which of them it was the print \
@@ -188,7 +234,12 @@ fn why(model: &Model) -> String {
         asked.sa / known.sa,
         asked.sa / 1e6,
         asked.sa * GIGAHERTZ / 1e6,
-        fit.error_percent,
-        fit.leave_one_out_percent
+        factor(fit.error_percent),
+        factor(fit.leave_one_out_percent)
     )
+}
+
+/// An error as a ratio of the greater to the smaller value.
+fn factor(percent: f64) -> f64 {
+    1.0 + percent / 100.0
 }

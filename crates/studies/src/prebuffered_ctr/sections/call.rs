@@ -30,7 +30,7 @@ pub fn call(study: &Study, model: &Model, live: &Result<Live, String>) -> Sectio
         _ => Some(served(m.filled_per_second)),
     });
     let values = Table::new("call", "One G.729 call: the token's arithmetic")
-        .column(Column::words("", rows.iter().map(|(what, ..)| *what)))
+        .column(Column::words("quantity", rows.iter().map(|(what, ..)| *what)))
         .column(Column::words("unit", rows.iter().map(|(_, unit, ..)| *unit)))
         .column(Column::numbers("", "", rows.iter().map(|row| Published::from(row.2))))
         .column(

@@ -1,14 +1,14 @@
 //! Figures 8 to 11: how long buffers last.
 
 use super::super::closed::{Drained, Level};
-use super::super::errata::drained_s;
 use super::super::live::Live;
 use super::super::model::Model;
 use super::super::published::Study;
 use super::{column, curve, kbps, measured};
+use ferrule_formulas::draining::{Ring, drained_s, left};
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Live as LiveNumber, Model as ModelNumber, Published, Section,
-    Series, Shape, Table,
+    Argument, Axis, Column, Curve, Derived, Figure, Knob, Live as LiveNumber, Model as ModelNumber,
+    Published, Section, Series, Shape, Table,
 };
 
 const MANY_DRAINS: &str =
@@ -18,6 +18,7 @@ const MANY_DRAINS: &str =
 pub fn drains(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
     let print = &study.drain;
     let blocks = print.buffer_blocks;
+    let (plain, slow) = (print.network_blocks_per_second, shaped_per_second(study));
     let section = Section::new("How long a buffer lasts")
         .text(
             "Packets of 1520 bytes at about 5 Mbit/s through a full buffer of 10 MB; the token \
@@ -25,27 +26,71 @@ pub fn drains(study: &Study, model: &Model, live: &Result<Live, String>) -> Sect
              traffic, and the buffer lasts longer for those that are not delayed.",
         )
         .table(drain_table(study, model, live))
-        .figure(level(
-            ("figure-8", "Figure 8: blocks left"),
-            &model.drained,
-            curve("blocks left", live, |m| Some(&m.drained), |at| at.blocks as f64),
-            [(0.0, blocks), (print.filling_starts_s, blocks / 2.0), (print.empty_after_s, 0.0)],
-        ))
-        .figure(level(
-            ("figure-9", "Figure 9: blocks left, with delays"),
-            &model.shaped,
-            curve("blocks left", live, |m| Some(&m.shaped), |at| at.blocks as f64),
-            [
-                (0.0, blocks),
-                (print.with_delay_filling_starts_s, blocks / 2.0),
-                (print.with_delay_empty_after_s, 0.0),
-            ],
-        ))
+        .figure(
+            level(
+                ("figure-8", "Figure 8: blocks left"),
+                &model.drained,
+                curve("blocks left", live, |m| Some(&m.drained), |at| at.blocks as f64),
+                [(0.0, blocks), (print.filling_starts_s, blocks / 2.0), (print.empty_after_s, 0.0)],
+            )
+            .explored(knobs(study, plain), vec![left_over(study, plain)]),
+        )
+        .figure(
+            level(
+                ("figure-9", "Figure 9: blocks left, with delays"),
+                &model.shaped,
+                curve("blocks left", live, |m| Some(&m.shaped), |at| at.blocks as f64),
+                [
+                    (0.0, blocks),
+                    (print.with_delay_filling_starts_s, blocks / 2.0),
+                    (print.with_delay_empty_after_s, 0.0),
+                ],
+            )
+            .explored(knobs(study, slow), vec![left_over(study, slow)]),
+        )
         .figure(difference(study, model, live));
     match measured(live, |m| (!m.is_whole()).then_some(m)) {
         Ok(m) => section.figure(small(m.share, blocks, [&m.drained, &m.shaped])),
         Err(_) => section,
     }
+}
+
+/// Blocks a second of large packets that are delayed, one after the other.
+fn shaped_per_second(study: &Study) -> f64 {
+    let delay = study.drain.delay_ms.first().map_or(f64::NAN, |delay| delay.delay);
+    study.drain.packet_bytes as f64 / 16.0 * 1000.0 / delay
+}
+
+/// The printed ring and token, with this traffic.
+fn ring(study: &Study, used: f64) -> Ring {
+    let exchange = study.token.blocks_per_exchange;
+    let filled = exchange * 1000.0 / study.token.io_delay_ms_full;
+    Ring { blocks: study.drain.buffer_blocks, used, filled, exchange }
+}
+
+/// Parameters of ring, traffic and token.
+fn knobs(study: &Study, used: f64) -> Vec<Knob> {
+    vec![
+        Knob::around("buffer", "blocks", study.drain.buffer_blocks),
+        Knob::around("traffic", "blocks/s", used),
+        Knob::around("an exchange with the token", "ms", study.token.io_delay_ms_full)
+            .within((1.0, 40.0), 0.5),
+    ]
+}
+
+/// The closed form of what is left.
+fn left_over(study: &Study, used: f64) -> Curve {
+    let ring = ring(study, used);
+    let (_, empty) = drained_s(&ring);
+    let knobs = [0, 1, 2].map(Argument::Knob);
+    let arguments = [Argument::Number(ring.exchange)].into_iter().chain(knobs).collect();
+    let places = (empty / 200.0, 1.5 * empty, 80);
+    let knobs = self::knobs(study, used);
+    Curve::over("blocks left", ("blocks_left", arguments), places, &knobs, |after_s, given| {
+        let [exchange, blocks, used, exchange_ms] = *given else { return f64::NAN };
+        let filled = exchange * 1000.0 / exchange_ms;
+        left(&Ring { blocks, used, filled, exchange }, after_s)
+    })
 }
 
 /// Curves of the smaller buffers with which a quick run measures.
@@ -64,12 +109,11 @@ fn small(share: f64, blocks: f64, [drained, shaped]: [&Drained; 2]) -> Figure {
 
 /// Times at which filling starts and the buffer is empty, without delays and with them.
 fn drain_table(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
-    let (print, exchange) = (&study.drain, study.token.blocks_per_exchange);
-    let rate = exchange * 1000.0 / study.token.io_delay_ms_full;
-    let plain = drained_s(print.buffer_blocks, print.network_blocks_per_second, rate, exchange);
-    let delay = print.delay_ms.first().map_or(f64::NAN, |delay| delay.delay);
-    let slow = print.packet_bytes as f64 / 16.0 * 1000.0 / delay;
-    let shaped = drained_s(print.buffer_blocks, slow, rate, exchange);
+    let print = &study.drain;
+    let ring = ring(study, print.network_blocks_per_second);
+    let plain = drained_s(&ring);
+    let slow = shaped_per_second(study);
+    let shaped = drained_s(&Ring { used: slow, ..ring });
     let what = ["filling starts", "empty", "filling starts", "empty"];
     let how = ["no delay", "no delay", "5 ms a packet", "5 ms a packet"];
     let said = [
@@ -96,7 +140,7 @@ fn drain_table(study: &Study, model: &Model, live: &Result<Live, String>) -> Tab
     let table =
         Table::new("drain", "Figures 8 to 10: a buffer of 630,000 blocks at 39,375 a second");
     let table = table
-        .column(Column::words("", how))
+        .column(Column::words("delays", how))
         .column(Column::words("what", what))
         .column(printed.clone())
         .column(found.clone())

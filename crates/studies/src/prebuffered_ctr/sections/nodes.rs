@@ -18,7 +18,7 @@ pub fn nodes(live: &Result<Live, String>) -> Section {
         trials.iter().map(|trial| LiveNumber::from(f(trial))).collect::<Vec<_>>()
     };
     let table = Table::new("nodes", "A phone with the token and its gateway")
-        .column(Column::words("", trials.iter().map(|trial| trial.what.as_str())))
+        .column(Column::words("traffic", trials.iter().map(|trial| trial.what.as_str())))
         .column(Column::settings("packet", "B", trials.iter().map(|t| t.packet_bytes as f64)))
         .column(Column::settings("offered", "1/s", trials.iter().map(|t| t.offered_pps)))
         .column(Column::numbers("arrive", "1/s", of(&|t| t.received_pps)).decimals(0))

@@ -73,7 +73,7 @@ fn rules(study: &Study) -> Table {
     ];
     let printed = rows.iter().map(|(_, printed, _)| printed.as_str());
     Table::new("rules", "Section 3.2.3: the ring's rules")
-        .column(Column::words("", rows.iter().map(|(what, ..)| *what)))
+        .column(Column::words("packet", rows.iter().map(|(what, ..)| *what)))
         .column(Column::findings::<Published>("rule", printed))
         .column(Column::findings::<ModelNumber>("rule", rows.iter().map(|(.., here)| *here)))
         .note("What the model runs, live runs too.")

@@ -1,17 +1,23 @@
 //! Table 1.
 
 use super::super::live::Live;
-use super::super::model::{Model, Row};
+use super::super::model::{Model, Row, centre};
 use super::super::published::{Study, Throughput};
 use super::super::token::blocks;
 use super::{column, conditions, kbps};
+use crate::residuals::{self, Residual};
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Live as LiveNumber, Model as ModelNumber, Published, Section,
-    Series, Shape, Table,
+    Axis, Column, Derived, Figure, Fitted, Live as LiveNumber, Measure, Model as ModelNumber,
+    Published, Section, Series, Shape, Table,
 };
 
 /// Rows of table 1 in the report: each size in three conditions.
 const CONDITIONS: [&str; 3] = ["before empty", "after empty", "plain AES-CTR"];
+
+/// True of the condition in which the network decides, whose limit is fitted to it.
+fn is_fitted(condition: usize) -> bool {
+    condition == 0
+}
 
 fn printed(row: &Throughput) -> [[f64; 2]; 3] {
     [
@@ -33,6 +39,11 @@ pub fn throughput(study: &Study, model: &Model, live: &Result<Live, String>) -> 
         )
         .table(table(study, model, live))
         .figure(figure(study, model, live))
+        .table(residuals::table(
+            "residuals",
+            "The network's value, size by size",
+            &fitted(study, model),
+        ))
         .table(implied(study));
     match live {
         Ok(_) => section.table(unlimited(study, live)),
@@ -47,11 +58,22 @@ fn table(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         .zip(&model.rows)
         .flat_map(|(printed, row)| (0..CONDITIONS.len()).map(move |at| (printed, row, at)))
         .collect();
-    let model_of = |shared| {
-        let each =
-            rows.iter().map(|(_, row, at)| kbps(conditions(row, shared)[*at], row.packet_bytes));
-        each.map(ModelNumber::from).collect::<Vec<_>>()
+    let rate = |(_, row, at): &(&Throughput, &Row, usize), shared| {
+        kbps(conditions(row, shared)[*at], row.packet_bytes)
     };
+    let model_of = |shared| {
+        let each = rows.iter().map(|row| match is_fitted(row.2) {
+            true => Err("fitted"),
+            false => Ok(ModelNumber::from(rate(row, shared))),
+        });
+        each.collect::<Vec<_>>()
+    };
+    let fitted = rows.iter().map(|row| match is_fitted(row.2) {
+        true => Ok(Fitted::from(rate(row, false))),
+        false => Err("not fitted"),
+    });
+    let whole = rows.iter().map(|row| Derived::from(rate(row, false)));
+    let whole = Column::numbers("", "kbit/s", whole);
     let live_of = |head, shared| {
         let found = column((head, "kbit/s"), live, rows.len(), |m, index| {
             let (printed, _, at) = rows.get(index)?;
@@ -62,49 +84,67 @@ fn table(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     };
     let print = rows.iter().map(|(row, _, at)| Published::from(printed(row)[*at][0]));
     let print = Column::numbers("throughput", "kbit/s", print);
-    let one = Column::numbers("one direction", "kbit/s", model_of(false)).decimals(0);
+    let one = Column::results("one direction", "kbit/s", model_of(false)).decimals(0);
+    let both = Column::results("both ways busy", "kbit/s", model_of(true)).decimals(0);
     let pps = rows.iter().map(|(row, _, at)| Published::from(printed(row)[*at][1]));
     let fits = rows.iter().map(|(row, _, at)| {
         Derived::from(printed(row)[*at][0] * 1000.0 / (row.packet_bytes as f64 * 8.0))
     });
     Table::new("throughput", "Table 1: throughput before and after the buffer is empty")
         .column(Column::settings("packet", "B", rows.iter().map(|(r, ..)| r.packet_bytes as f64)))
-        .column(Column::words("", rows.iter().map(|(.., at)| CONDITIONS[*at])))
+        .column(Column::words("buffer", rows.iter().map(|(.., at)| CONDITIONS[*at])))
         .column(print.clone())
-        .column(one.clone())
-        .column(Column::deviation("off by", &one, &print))
-        .column(Column::numbers("both ways busy", "kbit/s", model_of(true)).decimals(0))
+        .column(Column::results("the network", "kbit/s", fitted).decimals(0))
+        .column(one)
+        .column(Column::deviation("off by", &whole, &print))
+        .column(both.clone())
+        .column(Column::deviation("off by", &both, &print))
         .column(live_of("one direction", false))
         .column(live_of("both ways busy", true))
         .column(Column::numbers("packets", "1/s", pps))
         .column(Column::numbers("from kbit/s", "1/s", fits).decimals(1))
         .note(format!(
-            "Before empty the network decides: {:.1} Mbit/s, one value fitted to the two sizes \
-             (fit {:.1} %, each left out {:.1} %); live the same is set. Afterwards the token as \
-             printed, 126 blocks in 16 ms, for one direction, or for one of two. The last two \
-             columns are the first erratum: the packets a second that were printed, and those \
-             that follow from the bits.",
+            "Before empty the network decides: {:.1} Mbit/s, one value fitted to the two sizes; \
+             live the same is set. Afterwards the token as printed, 126 blocks in 16 ms, for one \
+             direction, or for one of two: {}. The last two columns are the first erratum: the \
+             packets a second that were printed, and those that follow from the bits.",
             model.network_kbps / 1000.0,
-            fit_percent(study),
-            left_out_percent(study)
+            nearer(study, model)
         ))
 }
 
-fn before(study: &Study) -> [f64; 2] {
-    let mut each = study.throughput.iter().map(|row| row.prebuffered_before_empty_kbps);
-    [each.next().unwrap_or(f64::NAN), each.next().unwrap_or(f64::NAN)]
+/// The sizes at which the rate after empty is nearer to a token for one of two directions.
+fn nearer(study: &Study, model: &Model) -> String {
+    const AFTER: usize = 1;
+    let off = |printed: &Throughput, row: &Row, shared| {
+        let found = kbps(conditions(row, shared)[AFTER], row.packet_bytes);
+        residuals::off(found, Measure::new(self::printed(printed)[AFTER][0])).abs()
+    };
+    let rows = study.throughput.iter().zip(&model.rows);
+    let nearer = rows.filter(|(printed, row)| off(printed, row, true) < off(printed, row, false));
+    let sizes: Vec<_> = nearer.map(|(row, _)| row.packet_bytes.to_string()).collect();
+    match sizes.as_slice() {
+        [] => "the print is nearer to the former at both sizes".into(),
+        sizes => format!("the print is nearer to the latter at {} bytes", sizes.join(" and ")),
+    }
 }
 
-/// Deviation of the fitted value from either printed one, in percent.
-fn fit_percent(study: &Study) -> f64 {
-    let [a, b] = before(study);
-    100.0 * (f64::midpoint(a, b) / a.min(b) - 1.0)
-}
-
-/// Deviation of one printed value from a fit to the other alone, in percent.
-fn left_out_percent(study: &Study) -> f64 {
-    let [a, b] = before(study);
-    100.0 * (a.max(b) / a.min(b) - 1.0)
+/// The network's one value: halfway between the two sizes, and without one of them the other.
+fn fitted(study: &Study, model: &Model) -> Vec<Residual> {
+    let rows = &study.throughput;
+    let each = rows.iter().enumerate().map(|(at, row)| {
+        let others = rows.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = others.map(|(_, row)| row.prebuffered_before_empty_kbps);
+        Residual {
+            of: format!("table 1, {} bytes, before empty", row.packet_bytes),
+            unit: "kbit/s",
+            printed: Measure::new(row.prebuffered_before_empty_kbps),
+            asserted: false,
+            fitted: Ok(model.network_kbps),
+            predicted: Ok(centre(others)),
+        }
+    });
+    each.collect()
 }
 
 fn figure(study: &Study, model: &Model, live: &Result<Live, String>) -> Figure {
@@ -115,8 +155,17 @@ fn figure(study: &Study, model: &Model, live: &Result<Live, String>) -> Figure {
             print.map(|row| (row.packet_bytes as f64, Published::from(printed(row)[at][0])));
         let of = |row: &Row| kbps(conditions(row, false)[at], row.packet_bytes);
         let found = model.rows.iter();
-        let found = found.map(|row| (row.packet_bytes as f64, ModelNumber::from(of(row))));
-        series.push(Series::new(condition, Shape::Line, found));
+        let found = found.map(|row| (row.packet_bytes as f64, of(row)));
+        series.push(match is_fitted(at) {
+            true => {
+                let points = found.map(|(x, y)| (x, Fitted::from(y)));
+                Series::new(condition, Shape::Line, points)
+            }
+            false => {
+                let points = found.map(|(x, y)| (x, ModelNumber::from(y)));
+                Series::new(condition, Shape::Line, points)
+            }
+        });
         series.push(Series::new(condition, Shape::Points, print));
         if let Ok(live) = live {
             let found = live.measured.rows.iter();
