@@ -84,12 +84,11 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A curve at so many places between two, as far apart as a logarithmic axis wants them;
-    /// `value` is the function itself with all its arguments.
+    /// A curve at these places; `value` is the function itself with all its arguments.
     pub fn over(
         group: impl Into<String>,
         (function, arguments): (&str, Vec<Argument>),
-        (low, high, count): (f64, f64, usize),
+        places: &[f64],
         knobs: &[Knob],
         value: impl Fn(f64, &[f64]) -> f64,
     ) -> Self {
@@ -100,11 +99,20 @@ impl Curve {
                 Argument::Knob(place) => knobs[*place].value,
             })
             .collect();
-        let at = |n: usize| low * (high / low).powf(n as f64 / (count - 1) as f64);
-        let points = (0..count).map(|n| Point { x: at(n), y: value(at(n), &given).into() });
+        let points = places.iter().map(|&x| Point { x, y: value(x, &given).into() });
         let points = points.filter(|point| point.y.is_finite()).collect();
         Self { group: group.into(), function: function.into(), arguments, points }
     }
+}
+
+/// So many places from one to another, as far apart on a linear axis.
+pub fn evenly((low, high): (f64, f64), count: usize) -> Vec<f64> {
+    (0..count).map(|n| low + (high - low) * n as f64 / (count - 1) as f64).collect()
+}
+
+/// The same on a logarithmic axis.
+pub fn by_ratio((low, high): (f64, f64), count: usize) -> Vec<f64> {
+    evenly((low.ln(), high.ln()), count).into_iter().map(f64::exp).collect()
 }
 
 #[cfg(test)]
@@ -129,8 +137,10 @@ mod tests {
         let call = ("times", vec![Argument::Number(2.0), Argument::Knob(0)]);
         let times =
             |x: f64, given: &[f64]| if x < 50.0 { x * given[0] * given[1] } else { f64::NAN };
-        let curve = Curve::over("a", call, (1.0, 100.0, 3), &knobs, times);
+        let curve = Curve::over("a", call, &evenly((0.0, 100.0), 5), &knobs, times);
         let found: Vec<_> = curve.points.iter().map(|p| (p.x, p.y.value)).collect();
-        assert_eq!(found, [(1.0, 6.0), (10.0, 60.0)]);
+        assert_eq!(found, [(0.0, 0.0), (25.0, 150.0)]);
+        let decades = by_ratio((1.0, 100.0), 3);
+        assert!((decades[1] - 10.0).abs() < 1e-9 && decades.len() == 3, "{decades:?}");
     }
 }

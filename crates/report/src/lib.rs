@@ -30,7 +30,7 @@ pub mod terminal;
 mod value;
 
 pub use document::{Block, Circumstance, Erratum, Proof, Report, Section};
-pub use explore::{Argument, Curve, Explore, Knob};
+pub use explore::{Argument, Curve, Explore, Knob, by_ratio, evenly};
 pub use figure::{Axis, Bar, Bars, Figure, Mark, Plot, Point, Series, Shape, TypedBars, Xy};
 pub use inventory::{Item, State};
 pub use judgement::{

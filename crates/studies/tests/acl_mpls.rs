@@ -47,12 +47,13 @@ fn acl_mpls_closed_form_agrees_with_the_laboratory() {
                 let near = |p: &&ferrule_report::Point| (p.x / *octets as f64 - 1.0).abs() < 1e-9;
                 let Some(point) = curve.points.iter().find(near) else { continue };
                 let off = point.y.value / rate - 1.0;
-                assert!(off.abs() < 0.015, "{}, {octets} bytes: {off}", curve.group);
+                // Of a few frames, some are in a queue yet: 512 of 20,000.
+                assert!(off.abs() < 0.026, "{}, {octets} bytes: {off}", curve.group);
                 compared += 1;
             }
         }
     }
-    assert!(compared >= 12, "both ends of each curve: {compared}");
+    assert!(compared >= 18, "at least three of each curve: {compared}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::residuals::{self, Residual};
 use ferrule_formulas::limits;
 use ferrule_report::{
     Argument, Axis, Column, Curve, Derived, Figure, Fitted, Knob, Measure, Model as ModelNumber,
-    Published, Section, Series, Shape, Table,
+    Published, Section, Series, Shape, Table, by_ratio,
 };
 
 /// A system's table: where it is printed, and what it is.
@@ -145,7 +145,7 @@ fn curve(system: System, knobs: &[Knob]) -> Curve {
     let (line, label) = (Argument::Number(RATE as f64), Argument::Number(label));
     let arguments = vec![line, Argument::Knob(system.list as usize), bits, label];
     let call = ("limited_rate", arguments);
-    Curve::over(system.key(), call, (64.0, 1024.0, 60), knobs, |octets, given| {
+    Curve::over(system.key(), call, &by_ratio((64.0, 1024.0), 61), knobs, |octets, given| {
         let [line, frames, bits, label] = *given else { return f64::NAN };
         limits::rate(&limits::Limits { line, frames, bits, label }, octets)
     })

@@ -12,7 +12,7 @@ use ferrule_lab::Profile;
 use ferrule_lab::profile::Key;
 use ferrule_report::{
     Argument, Axis, Column, Curve, Derived, Figure, Fitted, Knob, Live as LiveNumber, Measure,
-    Model as ModelNumber, Published, Section, Series, Shape, Table, shown,
+    Model as ModelNumber, Published, Section, Series, Shape, Table, by_ratio, shown,
 };
 
 /// The whole part.
@@ -202,7 +202,7 @@ fn curve(model: &Model) -> Curve {
     Curve::over(
         group,
         ("polled_delay", arguments),
-        (10.0, 200.0, 80),
+        &by_ratio((10.0, 200.0), 80),
         &knobs(model),
         |load, given| {
             let [frame_bits, fixed_us, spacing_us, poll_us, budget, work_us] = given else {

@@ -8,7 +8,7 @@ use super::{column, curve, kbps, measured};
 use ferrule_formulas::draining::{Ring, drained_s, left};
 use ferrule_report::{
     Argument, Axis, Column, Curve, Derived, Figure, Knob, Live as LiveNumber, Model as ModelNumber,
-    Published, Section, Series, Shape, Table,
+    Published, Section, Series, Shape, Table, evenly,
 };
 
 const MANY_DRAINS: &str =
@@ -84,9 +84,9 @@ fn left_over(study: &Study, used: f64) -> Curve {
     let (_, empty) = drained_s(&ring);
     let knobs = [0, 1, 2].map(Argument::Knob);
     let arguments = [Argument::Number(ring.exchange)].into_iter().chain(knobs).collect();
-    let places = (empty / 200.0, 1.5 * empty, 80);
+    let places = evenly((0.0, 1.5 * empty), 151);
     let knobs = self::knobs(study, used);
-    Curve::over("blocks left", ("blocks_left", arguments), places, &knobs, |after_s, given| {
+    Curve::over("blocks left", ("blocks_left", arguments), &places, &knobs, |after_s, given| {
         let [exchange, blocks, used, exchange_ms] = *given else { return f64::NAN };
         let filled = exchange * 1000.0 / exchange_ms;
         left(&Ring { blocks, used, filled, exchange }, after_s)

@@ -113,20 +113,21 @@ fn table(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         ))
 }
 
-/// The sizes at which the rate after empty is nearer to a token for one of two directions.
+/// The number of rates of the token that are nearer to one that has two directions to serve.
 fn nearer(study: &Study, model: &Model) -> String {
-    const AFTER: usize = 1;
-    let off = |printed: &Throughput, row: &Row, shared| {
-        let found = kbps(conditions(row, shared)[AFTER], row.packet_bytes);
-        residuals::off(found, Measure::new(self::printed(printed)[AFTER][0])).abs()
+    let off = |printed: &Throughput, row: &Row, at: usize, shared| {
+        let found = kbps(conditions(row, shared)[at], row.packet_bytes);
+        residuals::off(found, Measure::new(self::printed(printed)[at][0])).abs()
     };
+    let token = || (0..CONDITIONS.len()).filter(|at| !is_fitted(*at));
     let rows = study.throughput.iter().zip(&model.rows);
-    let nearer = rows.filter(|(printed, row)| off(printed, row, true) < off(printed, row, false));
-    let sizes: Vec<_> = nearer.map(|(row, _)| row.packet_bytes.to_string()).collect();
-    match sizes.as_slice() {
-        [] => "the print is nearer to the former at both sizes".into(),
-        sizes => format!("the print is nearer to the latter at {} bytes", sizes.join(" and ")),
-    }
+    let all: Vec<bool> = rows
+        .flat_map(|(print, row)| {
+            token().map(move |at| off(print, row, at, true) < off(print, row, at, false))
+        })
+        .collect();
+    let nearer = all.iter().filter(|nearer| **nearer).count();
+    format!("{nearer} of the print's {} rates are nearer to the latter", all.len())
 }
 
 /// The network's one value: halfway between the two sizes, and without one of them the other.

@@ -12,7 +12,7 @@ use ferrule_formulas::serving;
 use ferrule_lab::Profile;
 use ferrule_report::{
     Argument, Axis, Column, Curve, Derived, Figure, Fitted, Knob, Live as LiveNumber,
-    Model as ModelNumber, Published, Section, Series, Shape, Table,
+    Model as ModelNumber, Published, Section, Series, Shape, Table, evenly,
 };
 
 /// The load at the highest speed.
@@ -118,14 +118,14 @@ fn knobs() -> Vec<Knob> {
 fn curves(model: &Model) -> Vec<Curve> {
     let knobs = knobs();
     let bits = Argument::Number(8.0 * (OCTETS + 20) as f64);
-    let speeds = (SPEEDS[0], FULL, 40);
+    let speeds = evenly((SPEEDS[0], FULL), 65);
     let device = System::Software.device();
     let first = model.curve(System::Software, Way::Out).and_then(|curve| curve.speeds.first());
     // Octets that the processor works on for a frame.
     let octets = first.map_or(f64::NAN, |p| p.host_us * 1000.0 / device.sealed.octet_ns);
     let arguments = vec![bits, Argument::Number(octets), Argument::Knob(0)];
     let call = ("software_mbps", arguments);
-    let software = Curve::over(System::Software.key(), call, speeds, &knobs, |offered, given| {
+    let software = Curve::over(System::Software.key(), call, &speeds, &knobs, |offered, given| {
         let [bits, octets, octet_ns] = *given else { return f64::NAN };
         serving::carried_mbps(offered, bits, octets * octet_ns / 1000.0)
     });
@@ -134,7 +134,7 @@ fn curves(model: &Model) -> Vec<Curve> {
     let arguments = numbers.into_iter().chain([2, 3, 1].map(Argument::Knob)).collect();
     let call = ("look_aside_mbps", arguments);
     let look_aside =
-        Curve::over(System::LookAside.key(), call, speeds, &knobs, |offered, given| {
+        Curve::over(System::LookAside.key(), call, &speeds, &knobs, |offered, given| {
             let [bits, octets, width, mhz, crossings, latency_ns] = *given else { return f64::NAN };
             let busy_us = serving::bus_us(octets, width, mhz, crossings, latency_ns / 1000.0);
             serving::carried_mbps(offered, bits, busy_us)
