@@ -89,7 +89,10 @@ impl Acquires {
     /// Drops packets whose time is over. Returns how many slots may ask again.
     pub fn turn(&mut self, now: Instant, exchange: &mut Exchange) -> usize {
         let mut done = 0;
-        while let Some((at, slot)) = self.due.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(&(at, slot)) = self.due.front()
+            && at <= now
+        {
+            self.due.pop_front();
             if self.asked.get(&slot).is_some_and(|asked| asked.until == at) {
                 self.give_up(slot, exchange);
                 done += 1;

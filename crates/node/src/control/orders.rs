@@ -83,7 +83,7 @@ impl Control {
 
     /// The SA of a tunnel on which a keying protocol agreed, by its SPI.
     pub fn agreed(&self, tunnel: &str, spi: u32, is_outbound: bool) -> Option<Sa> {
-        let slot = self.shared.slots.get(&tunnel.to_owned())? as u32;
+        let slot = self.shared.slots.get(tunnel)? as u32;
         self.sas.find_agreed(Agreement { slot, spi, is_outbound })
     }
 
