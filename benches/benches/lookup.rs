@@ -116,7 +116,7 @@ fn policy<'a>(name: &str, hosts: bool, entries: u32) -> [Case<'a>; 2] {
         .collect();
     let name = format!("{name}, {entries} entries");
     let count = case(format!("{name}: hits"), counted, move |some| {
-        hits.count_all(Direction::Outbound, some, |outcome| outcome.counter(), &[64; BATCH]);
+        hits.count_all(Direction::Outbound, 0, some, |outcome| outcome.counter(), &[64; BATCH]);
         black_box(&mut hits);
     });
     let decide = case(name, keys, move |keys| {
