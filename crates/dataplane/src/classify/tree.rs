@@ -335,8 +335,8 @@ impl<R: Rule> Table<R> {
     fn prefetch_others(&self, tree: &Tree, count: usize, search: &mut Search) {
         let Search { slots, places, .. } = search;
         let mut open = Open { places, count: 0 };
-        for at in 0..count.min(BATCH) {
-            open.keep(at, slots[at].how != LEAF | ALONE);
+        for (at, slot) in slots.iter().enumerate().take(count) {
+            open.keep(at, slot.how != LEAF | ALONE);
         }
         open.each(|at| {
             prefetch_slice(&tree.others, (slots[at].how & !LEAF) as usize);
