@@ -44,7 +44,8 @@ fn study_says_the_seed_that_its_model_drew_from() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ferrule"));
     let words = ["study", "acl-mpls", "--quick", "--json", "--seed", "7"];
     let done = command.args(words).output().expect("the program");
-    let report: serde_json::Value = serde_json::from_slice(&done.stdout).expect("a report");
+    let read: serde_json::Value = serde_json::from_slice(&done.stdout).expect("a report");
+    let report = &read["report"];
     let all = report["circumstances"].as_array().expect("circumstances");
     let seed = all.iter().find(|of| of["name"] == "seed").expect("the seed");
     assert!(seed["value"].as_str().is_some_and(|value| value.starts_with("7, ")), "{seed}");
