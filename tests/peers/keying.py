@@ -10,8 +10,10 @@ time. Then the kernel goes to another address, and the tunnel follows.
 import json
 import os
 import queue
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -19,6 +21,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from esp import ENDS, SITES, SUITES, bench_of, ends_well, esp_of, ferrule, is_esp, key  # noqa: E402
 from peernode import CPU, Check, Lab, Node, need, signals_exit  # noqa: E402
+from peernode import ferrule as ferrule_binary  # noqa: E402
 
 REKEYS = 20
 RECEIVED = "5 received"
@@ -218,6 +221,29 @@ def refusals(check, node, program):
     check.that(key(77, 16) not in node.said(), "no key in the log")
 
 
+def by_hand(check, node, program):
+    """The same orders on the command line."""
+    check.case("ferrule sa")
+    node.keys({"by-hand.key": GCM.file(90)})
+    watch = subprocess.Popen([ferrule_binary(), "sa", "watch", "--json", "--socket",
+                              str(node.socket)], stdout=subprocess.PIPE, text=True)
+    try:
+        file = str(node.dir / "by-hand.key")
+        said = node.ask("sa", "add", "t", "out", "--spi", "0x8001", "--key", file,
+                        "--hard-seconds", "1")
+        check.equal(said, {"tunnel": "t", "way": "out", "spi": 0x8001, "done": "sa add"}, "added")
+        sas = [sa for sa in node.show("sa") if int(str(sa["spi"]), 0) == 0x8001]
+        check.equal([(sa["way"], sa["tunnel"]) for sa in sas], [("out", "t")], "it is shown")
+        told = json.loads(watch.stdout.readline())
+        check.equal(told.get("expired", {}).get("spi"), 0x8001, f"its end is told: {told}")
+        check.that(node.ask("sa", "drop", "t", "out", "--spi", "0x8001"), "dropped")
+        check.equal(node.ask("sa", "use", "t", "--spi", "0x8001"), None, "gone")
+        check.that("has no SA 0x8001 out" in node.error, f"in words: {node.error}")
+    finally:
+        watch.send_signal(signal.SIGINT)
+        check.equal(watch.wait(5), 0, "ctrl-C ends it well")
+
+
 def nonces_never_come_again(check, bench, node, program):
     """One key for three SAs one after the other, the last one after `kill -9`."""
     check.case("one key, given again and again, makes no nonce twice")
@@ -281,6 +307,7 @@ def main():
         program = rekeys(check, bench, node)
         datagrams(check, bench, node, program)
         refusals(check, node, program)
+        by_hand(check, node, program)
         nonces_never_come_again(check, bench, node, program)
         check.equal(node.stop(), 0, "a clean end")
         follows(check, bench)

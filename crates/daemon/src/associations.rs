@@ -50,7 +50,7 @@ pub struct SaView {
     pub replays: u64,
     pub bad_icv: u64,
     pub refused: u64,
-    /// Authentic, in UDP, from another port than configured (RFC 3948).
+    /// Authentic, in UDP, from another address or port than that of the other end (RFC 3948).
     #[serde(default)]
     pub moved: u64,
     pub failed: u64,

@@ -72,8 +72,19 @@ impl Acquires {
         kept.map(|(slot, (_, packet))| (slot, header(packet)))
     }
 
-    /// A slot has an SA: its packet goes back to the policy.
-    pub fn answered(&mut self, slot: u32, links: &mut [Link], exchange: &mut Exchange) {
+    /// A slot has an SA for a worker, or for all: its packet goes back to the policy, unless it
+    /// waits for another worker's.
+    pub fn answered(
+        &mut self,
+        slot: u32,
+        by: Option<usize>,
+        links: &mut [Link],
+        exchange: &mut Exchange,
+    ) {
+        let kept = self.asked.get(&slot).and_then(|asked| asked.kept.as_ref());
+        if kept.is_some_and(|(at, _)| by.is_some_and(|by| by != *at)) {
+            return;
+        }
         if let Some((worker, packet)) = self.take(slot) {
             exchange.inject(links, worker, Next::Policy, packet);
         }

@@ -773,6 +773,11 @@ impl Sas {
         matches!(found, Some((Client::Keying(_), false)))
     }
 
+    /// True if an outbound SA is where it belongs.
+    pub fn can_seal(&self, index: u32) -> bool {
+        self.outbound.get(index).is_some_and(|sa| sa.is_installed)
+    }
+
     /// Slot and SPI of an SA.
     pub fn slot_and_spi(&self, sa: Sa) -> Option<(u32, u32)> {
         match sa {

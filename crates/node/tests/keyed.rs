@@ -122,6 +122,14 @@ fn packet_without_an_sa_asks_once_and_goes_on_with_the_first_that_is_used() {
     assert!(incidents.len() == 1 && is_acquire(&incidents[0]), "{incidents:?}");
     assert_eq!((one.dropped(), one.sealed().len()), (2, 0), "one is kept");
     assert_eq!(one.net.ledger(0).held, 1);
+    let early = one.net.members[0].control.order(SaOrder::AddOutbound(agreed(0x1000, 0)));
+    let index = Sa::Outbound(0);
+    let used = one.net.members[0].control.order(SaOrder::Use(index, None));
+    let answer = one.net.members[0].control.poll_answer().expect("it is answered at once");
+    assert_eq!(answer, (used, Err(Refused("it is not there yet".into()))));
+    one.net.settle();
+    assert_eq!(one.net.members[0].control.poll_answer(), Some((early, Ok(index))));
+    assert_eq!(one.ask(SaOrder::Drop(index)), Ok(index));
     let said = one.net.members[0].workers[0].said();
     let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 0))).expect("it is added");
     assert!(one.net.members[0].workers[0].said() > said, "the control part is to be woken");
@@ -178,6 +186,17 @@ fn each_worker_may_seal_by_an_sa_of_its_own() {
     assert!((0..2).all(|spi| spis.contains(&spi)), "each worker uses its own: {spis:?}");
     let refused = one.ask(SaOrder::Use(outs[1], Some(2)));
     assert_eq!(refused, Err(Refused("there is no worker 2".into())));
+    // A packet waits for an SA of its own worker.
+    for out in outs {
+        assert_eq!(one.ask(SaOrder::Drop(out)), Ok(out));
+    }
+    one.send(1);
+    assert_eq!((one.net.ledger(0).held, one.sealed().len()), (1, 0));
+    for (worker, spi) in [(0, 0x3000), (1, 0x3001)] {
+        let out = one.ask(SaOrder::AddOutbound(agreed(spi, worker))).expect("it is added");
+        assert_eq!(one.ask(SaOrder::Use(out, Some(worker))), Ok(out));
+    }
+    assert_eq!((one.net.ledger(0).held, one.sealed().len()), (0, 1));
 }
 
 #[test]

@@ -98,13 +98,17 @@ impl Control {
         if let Some(worker) = worker.filter(|&worker| worker >= workers) {
             return Err(no_worker(worker));
         }
+        if !self.sas.can_seal(index) {
+            return Err(Refused("it is not there yet".into()));
+        }
         for worker in worker.map_or(0..workers, |one| one..one + 1) {
             self.sas.fill(&self.shared.directories, worker, index);
         }
         let sa = Sa::Outbound(index);
         self.sas.answer(token, sa);
         if let Some((slot, _)) = self.sas.slot_and_spi(sa) {
-            self.external.acquires.answered(slot, &mut self.links, &mut self.exchange);
+            let (links, exchange) = (&mut self.links, &mut self.exchange);
+            self.external.acquires.answered(slot, worker, links, exchange);
         }
         Ok(())
     }
