@@ -108,7 +108,7 @@ impl Keying {
                         self.coming[node].push(sa);
                         self.give(lab, node, SaOrder::Use(sa, None));
                     }
-                    SaOrder::Use(..) => {}
+                    SaOrder::Use(..) | SaOrder::Move(..) => {}
                     SaOrder::Drop(_) => self.dropped += 1,
                 }
             }

@@ -328,7 +328,7 @@ fn other_end() -> One {
 
 impl One {
     /// Sealed packets of the other end, as an address translation sends them from `source`.
-    fn from_there(&mut self, source: ([u8; 4], u16), flow: u16) -> Vec<u8> {
+    fn sealed_from(&mut self, source: ([u8; 4], u16), flow: u16) -> Vec<u8> {
         let packet = udp4([10, 2, 0, 9], [10, 1, 0, 9], (flow, 9000), 60, 7);
         self.host.send(&ethernet(mac("g", "lan"), HOST, 0x0800, &packet));
         self.net.settle();
@@ -355,14 +355,14 @@ fn heads_for(one: &mut One, flow: u16) -> ([u8; 4], u16) {
 fn tunnel_that_follows_goes_to_where_the_newest_authentic_packet_came_from() {
     let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
     assert_eq!(heads_for(&mut one, 1), (FIRST, 4500));
-    let old = other.from_there((FIRST, 4500), 1);
-    let late = other.from_there((FIRST, 4500), 2);
+    let old = other.sealed_from((FIRST, 4500), 1);
+    let late = other.sealed_from((FIRST, 4500), 2);
     one.wan.send(&old);
     one.net.settle();
     assert_eq!(heads_for(&mut one, 1), (FIRST, 4500));
     assert!(one.incidents().is_empty());
     // Behind a translation that began anew.
-    let moved = other.from_there((THEN, 31_000), 3);
+    let moved = other.sealed_from((THEN, 31_000), 3);
     one.wan.send(&moved);
     one.net.settle();
     let address = SocketAddr::from((THEN, 31_000));
@@ -375,7 +375,7 @@ fn tunnel_that_follows_goes_to_where_the_newest_authentic_packet_came_from() {
     one.wan.send(&late);
     let mut seen = moved.clone();
     seen[26..30].copy_from_slice(&[203, 0, 113, 99]);
-    let mut forged = other.from_there(([203, 0, 113, 98], 1), 4);
+    let mut forged = other.sealed_from(([203, 0, 113, 98], 1), 4);
     *forged.last_mut().unwrap() ^= 1;
     for frame in [seen, forged] {
         let mut frame = frame;
@@ -392,7 +392,7 @@ fn tunnel_that_follows_goes_to_where_the_newest_authentic_packet_came_from() {
 #[test]
 fn rekeyed_and_reconfigured_tunnel_stays_where_its_other_end_is() {
     let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
-    let moved = other.from_there((THEN, 31_000), 1);
+    let moved = other.sealed_from((THEN, 31_000), 1);
     one.wan.send(&moved);
     one.net.settle();
     assert_eq!(heads_for(&mut one, 1), (THEN, 31_000));
@@ -410,14 +410,14 @@ fn rekeyed_and_reconfigured_tunnel_stays_where_its_other_end_is() {
 fn other_end_moves_once_a_second_at_most() {
     let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
     for port in 0..20 {
-        let frame = other.from_there((THEN, 20_000 + port), port);
+        let frame = other.sealed_from((THEN, 20_000 + port), port);
         one.wan.send(&frame);
     }
     one.net.settle();
     assert_eq!(one.incidents().len(), 1);
     assert_eq!(heads_for(&mut one, 1), (THEN, 20_000));
     one.net.wait(Duration::from_secs(1));
-    let frame = other.from_there((THEN, 21_000), 1);
+    let frame = other.sealed_from((THEN, 21_000), 1);
     one.wan.send(&frame);
     one.net.settle();
     assert_eq!(heads_for(&mut one, 1), (THEN, 21_000));
