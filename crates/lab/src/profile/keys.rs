@@ -138,6 +138,8 @@ pub const KEYS: &[Key] = &[
     stage!("occupancy.stage.transmit", Transmit),
     stage!("occupancy.stage.control", Control),
     stage!("occupancy.stage.resolve", Resolve),
+    stage!("occupancy.stage.acquire", Acquire),
+    stage!("occupancy.stage.keying", Keying),
     stage!("occupancy.stage.transmit-first", TransmitFirst),
     stage!("occupancy.stage.eapol", Eapol),
     knot!("occupancy.sas.100-ns", "each packet sealed or opened, of 100 SAs", sas_ns, 0),
