@@ -30,6 +30,7 @@ mod resolve;
 mod runner;
 mod sas;
 mod secys;
+mod slab;
 mod stable;
 mod static_keys;
 mod turn;

@@ -16,6 +16,7 @@
 use crate::incident::{Incident, SaName};
 use crate::lives::{self, Lives};
 use crate::message::{Change, EspIn, EspOut, Ordered, Seat};
+use crate::slab::Slab;
 use ferrule_base::{Instant, PortId};
 use ferrule_control::{Refused, Token};
 use ferrule_dataplane::Sequence;
@@ -101,47 +102,6 @@ struct OutboundEntry {
     client: Client,
     is_installed: bool,
     leaves: bool,
-}
-
-/// Things by number; a number that is free is given again.
-struct Slab<T> {
-    all: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Self { all: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Slab<T> {
-    fn insert(&mut self, new: T) -> u32 {
-        if let Some(number) = self.free.pop() {
-            self.all[number as usize] = Some(new);
-            return number;
-        }
-        self.all.push(Some(new));
-        self.all.len() as u32 - 1
-    }
-
-    fn get(&self, number: u32) -> Option<&T> {
-        self.all.get(number as usize)?.as_ref()
-    }
-
-    fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        self.all.get_mut(number as usize)?.as_mut()
-    }
-
-    fn remove(&mut self, number: u32) -> Option<T> {
-        let gone = self.all.get_mut(number as usize)?.take()?;
-        self.free.push(number);
-        Some(gone)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.all).filter_map(|(number, one)| Some((number, one.as_ref()?)))
-    }
 }
 
 /// Name of an SA among those on which keying protocols agreed.
