@@ -13,6 +13,7 @@
 use crate::state::{FileStore, StateError};
 use ferrule_node::{Counter, CounterStore, Reserved, StoreError};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,6 +39,9 @@ struct Waiting {
     /// Edges of replay windows that are still to be written.
     edges: HashMap<[u8; 16], u64>,
     reserved: VecDeque<Reserved>,
+    /// A block of instances of SAs is wanted, and the one that was taken.
+    wants_instances: bool,
+    instances: Option<Result<Range<u64>, StoreError>>,
     /// Edges could not be written the last time, and when they are tried again.
     edges_failed: Option<(StoreError, Instant)>,
     is_closing: bool,
@@ -48,7 +52,8 @@ impl Waiting {
     fn is_urgent(&self) -> bool {
         let failed = self.edges_failed.as_ref();
         let is_time = failed.is_none_or(|&(_, again)| again <= Instant::now());
-        !self.limits.is_empty() || (!self.edges.is_empty() && is_time)
+        let is_asked = !self.limits.is_empty() || self.wants_instances;
+        is_asked || (!self.edges.is_empty() && is_time)
     }
 }
 
@@ -129,11 +134,15 @@ impl Shared {
     fn write(&self) {
         let mut waiting = locked(&self.waiting);
         let limits = std::mem::take(&mut waiting.limits);
+        let wants_instances = std::mem::take(&mut waiting.wants_instances);
         let edges: Vec<_> = waiting.edges.iter().map(|(&record, &edge)| (record, edge)).collect();
         drop(waiting);
         let limits = each(&limits, |some| locked(&self.files).raise_all(some));
         let edges = each(&edges, |some| locked(&self.files).raise_edges(some));
+        let instances =
+            wants_instances.then(|| locked(&self.files).instances().map_err(|e| told(&e)));
         let mut waiting = locked(&self.waiting);
+        waiting.instances = instances.or(waiting.instances.take());
         if !edges.is_empty() {
             let failed = edges.iter().find_map(|edge| edge.done.clone().err());
             waiting.edges_failed = failed.map(|why| (why, Instant::now() + AGAIN));
@@ -186,8 +195,17 @@ impl CounterStore for SharedStore {
         locked(&self.0.waiting).reserved.pop_front()
     }
 
-    fn own_record(&self) -> [u8; 16] {
-        self.lock().own_record()
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        self.lock().instances().map_err(|e| told(&e))
+    }
+
+    fn begin_instances(&mut self) -> Option<Result<Range<u64>, StoreError>> {
+        self.leave(|waiting| waiting.wants_instances = true);
+        None
+    }
+
+    fn poll_instances(&mut self) -> Option<Result<Range<u64>, StoreError>> {
+        locked(&self.0.waiting).instances.take()
     }
 
     /// An edge waits for the thread; the error is of those that were written last.

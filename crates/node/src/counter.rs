@@ -11,6 +11,7 @@
 //! operator the use of a record, and are never used to find one.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Stored state of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,9 +67,21 @@ pub trait CounterStore: Send {
         None
     }
 
-    /// The record of the node itself, out of which it numbers SAs whose keys a program gives.
-    fn own_record(&self) -> [u8; 16] {
-        *b"agreed-sas of it"
+    /// A block of instances of SAs whose keys a program gives, 1 to
+    /// [`INSTANCE_MAX`](ferrule_dataplane::ipsec::INSTANCE_MAX): no node of this host had one of
+    /// them before, or will have. An error where there is no host that remembers.
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        Err(StoreError("nothing remembers which instances of SAs there were".into()))
+    }
+
+    /// The same, begun as [`begin_reserve`](Self::begin_reserve) does.
+    fn begin_instances(&mut self) -> Option<Result<Range<u64>, StoreError>> {
+        Some(self.instances())
+    }
+
+    /// The block that was begun to be taken, once it is there.
+    fn poll_instances(&mut self) -> Option<Result<Range<u64>, StoreError>> {
+        None
     }
 
     /// Keeps the edge of a replay window, at once or soon. An error may be of an earlier one.
@@ -78,22 +91,35 @@ pub trait CounterStore: Send {
 /// Keeps counters for as long as the process lives: for the laboratory, whose
 /// keys live no longer.
 #[derive(Default)]
-pub struct Volatile(HashMap<[u8; 16], Counter>);
+pub struct Volatile {
+    counters: HashMap<[u8; 16], Counter>,
+    /// The last instance of an SA.
+    instance: u64,
+}
+
+/// Instances of SAs in a block.
+pub const INSTANCES: u64 = 4096;
 
 impl CounterStore for Volatile {
     fn open(&mut self, _: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
-        Ok(*self.0.entry(record).or_default())
+        Ok(*self.counters.entry(record).or_default())
     }
 
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
-        let counter = self.0.entry(record).or_default();
+        let counter = self.counters.entry(record).or_default();
         counter.used = counter.used.max(limit);
         Ok(())
     }
 
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
-        let counter = self.0.entry(record).or_default();
+        let counter = self.counters.entry(record).or_default();
         counter.edge = counter.edge.max(edge);
         Ok(())
+    }
+
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        let first = self.instance + 1;
+        self.instance += INSTANCES;
+        Ok(first..self.instance + 1)
     }
 }

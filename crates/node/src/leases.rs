@@ -17,6 +17,7 @@ use crate::static_keys::CounterId;
 use ferrule_dataplane::ipsec::Account;
 use ferrule_dataplane::{Lease, Sequence};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// The store, and the leases of its records.
 pub(crate) struct Leases {
@@ -61,9 +62,19 @@ impl Leases {
         }
     }
 
-    /// The record of the node itself.
-    pub fn own(&self) -> [u8; 16] {
-        self.store.own_record()
+    /// A block of instances of SAs.
+    pub fn instances(&mut self) -> Result<Range<u64>, BuildError> {
+        Ok(self.store.instances()?)
+    }
+
+    /// Begins to take another one; nothing: the result is [heard](Self::poll_instances) later.
+    pub fn begin_instances(&mut self) -> Option<Result<Range<u64>, StoreError>> {
+        self.store.begin_instances()
+    }
+
+    /// The block that was begun to be taken, once it is there.
+    pub fn poll_instances(&mut self) -> Option<Result<Range<u64>, StoreError>> {
+        self.store.poll_instances()
     }
 
     /// Stored state of a key, with the latest known edge of its window.

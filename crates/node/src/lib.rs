@@ -42,7 +42,7 @@ pub use control::{
     AgreedSa, Applied, BuildError, Control, ControlView, ControlWork, Datagram, Environment,
     SaOrder, build, build_with_cards,
 };
-pub use counter::{Counter, CounterStore, Reserved, StoreError, Volatile};
+pub use counter::{Counter, CounterStore, INSTANCES, Reserved, StoreError, Volatile};
 pub use ferrule_control::{Refused, Token};
 pub use incident::{Incident, SaName, Sender, Standing};
 pub use sas::Sa;

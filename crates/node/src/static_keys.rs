@@ -176,7 +176,7 @@ impl StaticKeys {
         esp::Planner::new(new, old, &self.sas, leases, &mut plan).plan()?;
         macsec::plan(&self.secys, new, macs, leases, &mut plan)?;
         if !self.has_instances && new.config.tunnels.iter().any(|tunnel| tunnel.external) {
-            plan.instances = Some(Instances::draw(leases, &mut plan.limits)?);
+            plan.instances = Some(Instances::new(leases.instances()?));
         }
         leases.reserve(&plan.limits)?;
         Ok(plan)

@@ -2,10 +2,8 @@
 
 mod net;
 
-use ferrule_base::Secret;
-use ferrule_crypto::{Aes, KeySpec, Place, Suite};
 use ferrule_node::{AgreedSa, BuildError, Refused, Sa, SaOrder, Token};
-use net::{Net, config};
+use net::{Net, agreed, config};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -41,23 +39,6 @@ fn gateway(ports: &[&str], tunnels: &[(&str, &str, &str, u32, [u32; 2])]) -> Str
 
 const BOTH: [(&str, &str, &str, u32, [u32; 2]); 2] =
     [("t0", "wan", "software", 0x1000, [10, 11]), ("t1", "wan", "software", 0x1010, [12, 13])];
-
-/// An SA with keys of its own.
-fn agreed(tunnel: &str, spi: u32) -> AgreedSa {
-    AgreedSa {
-        lifetimes: Default::default(),
-        tunnel: tunnel.into(),
-        spi,
-        keys: KeySpec {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: Secret::new(spi.to_be_bytes().repeat(4)),
-            mac_key: Secret::new(Vec::new()),
-            place: Place::Software,
-        },
-        salt: Secret::new(spi.to_be_bytes().to_vec()),
-        worker: 0,
-    }
-}
 
 type Answers = HashMap<Token, Result<Sa, Refused>>;
 

@@ -2,16 +2,12 @@
 
 mod net;
 
-use ferrule_base::{DropReason, Duration, MacAddr, Secret};
-use ferrule_crypto::{Aes, KeySpec, Place, Suite};
+use ferrule_base::{DropReason, Duration, MacAddr};
 use ferrule_dataplane::ipsec::Endpoints;
-use ferrule_node::{
-    AgreedSa, Counter, CounterStore, Datagram, Incident, Refused, Sa, SaOrder, StoreError, Volatile,
-};
-use net::{Host, Net, config, ethernet, mac, udp4};
+use ferrule_node::{AgreedSa, CounterStore, Datagram, Incident, Refused, Sa, SaOrder, Volatile};
+use net::{Host, Kept, Net, agreed, config, ethernet, mac, udp4};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
 
 const HOST: MacAddr = MacAddr([2, 0, 0xaa, 1, 2, 3]);
 const ROUTER: MacAddr = MacAddr([2, 0, 0xbb, 1, 2, 3]);
@@ -36,23 +32,6 @@ fn gateway(workers: usize, tunnel: &str) -> String {
     )
 }
 
-/// An SA with keys that follow from its SPI.
-fn agreed(spi: u32, worker: usize) -> AgreedSa {
-    AgreedSa {
-        lifetimes: Default::default(),
-        tunnel: "t".into(),
-        spi,
-        keys: KeySpec {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: Secret::new(spi.to_be_bytes().repeat(4)),
-            mac_key: Secret::new(Vec::new()),
-            place: Place::Software,
-        },
-        salt: Secret::new(spi.to_be_bytes().to_vec()),
-        worker,
-    }
-}
-
 /// The gateway between its host and its router.
 struct One {
     net: Net,
@@ -66,8 +45,12 @@ impl One {
     }
 
     fn on(workers: usize, tunnel: &str, store: Box<dyn CounterStore>) -> Self {
+        Self::of(&gateway(workers, tunnel), store)
+    }
+
+    fn of(text: &str, store: Box<dyn CounterStore>) -> Self {
         let mut net = Net::new();
-        net.node_on(&gateway(workers, tunnel), store);
+        net.node_on(text, store);
         let (host, wan) = (net.host(0, "lan"), net.host(0, "wan"));
         net.settle();
         let tables = net.members[0].control.tables().clone();
@@ -122,7 +105,7 @@ fn packet_without_an_sa_asks_once_and_goes_on_with_the_first_that_is_used() {
     assert!(incidents.len() == 1 && is_acquire(&incidents[0]), "{incidents:?}");
     assert_eq!((one.dropped(), one.sealed().len()), (2, 0), "one is kept");
     assert_eq!(one.net.ledger(0).held, 1);
-    let early = one.net.members[0].control.order(SaOrder::AddOutbound(agreed(0x1000, 0)));
+    let early = one.net.members[0].control.order(SaOrder::AddOutbound(agreed("t", 0x1000)));
     let index = Sa::Outbound(0);
     let used = one.net.members[0].control.order(SaOrder::Use(index, None));
     let answer = one.net.members[0].control.poll_answer().expect("it is answered at once");
@@ -131,7 +114,7 @@ fn packet_without_an_sa_asks_once_and_goes_on_with_the_first_that_is_used() {
     assert_eq!(one.net.members[0].control.poll_answer(), Some((early, Ok(index))));
     assert_eq!(one.ask(SaOrder::Drop(index)), Ok(index));
     let said = one.net.members[0].workers[0].said();
-    let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 0))).expect("it is added");
+    let out = one.ask(SaOrder::AddOutbound(agreed("t", 0x2000))).expect("it is added");
     assert!(one.net.members[0].workers[0].said() > said, "the control part is to be woken");
     assert!(one.sealed().is_empty(), "nothing is sent before it is used");
     assert_eq!(one.net.members[0].control.agreed("t", 0x2000, true), Some(out));
@@ -176,7 +159,8 @@ fn unanswered_packet_is_dropped_in_time_and_the_next_one_asks_again() {
 fn each_worker_may_seal_by_an_sa_of_its_own() {
     let mut one = One::new(2, "keying = \"external\"");
     let outs = [0, 1].map(|worker| {
-        one.ask(SaOrder::AddOutbound(agreed(0x2000 + worker as u32, worker))).expect("it is added")
+        one.ask(SaOrder::AddOutbound(AgreedSa { worker, ..agreed("t", 0x2000 + worker as u32) }))
+            .expect("it is added")
     });
     assert_eq!(one.ask(SaOrder::Use(outs[0], None)), Ok(outs[0]));
     assert_eq!(one.ask(SaOrder::Use(outs[1], Some(1))), Ok(outs[1]));
@@ -193,7 +177,9 @@ fn each_worker_may_seal_by_an_sa_of_its_own() {
     one.send(1);
     assert_eq!((one.net.ledger(0).held, one.sealed().len()), (1, 0));
     for (worker, spi) in [(0, 0x3000), (1, 0x3001)] {
-        let out = one.ask(SaOrder::AddOutbound(agreed(spi, worker))).expect("it is added");
+        let out = one
+            .ask(SaOrder::AddOutbound(AgreedSa { worker, ..agreed("t", spi) }))
+            .expect("it is added");
         assert_eq!(one.ask(SaOrder::Use(out, Some(worker))), Ok(out));
     }
     assert_eq!((one.net.ledger(0).held, one.sealed().len()), (0, 1));
@@ -202,8 +188,10 @@ fn each_worker_may_seal_by_an_sa_of_its_own() {
 #[test]
 fn moved_sa_keeps_its_numbers_and_its_window() {
     let mut one = One::new(2, "keying = \"external\"");
-    let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 1))).expect("it is added");
-    let inn = one.ask(SaOrder::AddInbound(agreed(0x2001, 0))).expect("it is added");
+    let out = one
+        .ask(SaOrder::AddOutbound(AgreedSa { worker: 1, ..agreed("t", 0x2000) }))
+        .expect("it is added");
+    let inn = one.ask(SaOrder::AddInbound(agreed("t", 0x2001))).expect("it is added");
     assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
     (0..5).for_each(|flow| one.send(flow));
     assert_eq!(one.sealed().len(), 5);
@@ -243,7 +231,7 @@ fn moved_sa_keeps_its_numbers_and_its_window() {
 #[test]
 fn agreed_sas_go_with_a_tunnel_that_changes_and_their_program_is_told() {
     let mut one = One::new(1, "keying = \"external\"");
-    let out = one.ask(SaOrder::AddOutbound(agreed(0x2000, 0))).expect("it is added");
+    let out = one.ask(SaOrder::AddOutbound(agreed("t", 0x2000))).expect("it is added");
     assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
     one.net.apply(0, &gateway(1, "keying = \"external\"\nwindow = 64\nmtu = 1200"));
     one.net.settle();
@@ -252,29 +240,11 @@ fn agreed_sas_go_with_a_tunnel_that_changes_and_their_program_is_told() {
     assert_eq!(one.net.members[0].control.agreed("t", 0x2000, true), None);
     one.send(1);
     assert!(is_acquire(&one.incidents()[0]));
-    let again = one.ask(SaOrder::AddOutbound(agreed(0x2002, 0))).expect("it is added");
-    let refused = one.ask(SaOrder::AddOutbound(AgreedSa { spi: 0x2002, ..agreed(0x2003, 0) }));
+    let again = one.ask(SaOrder::AddOutbound(agreed("t", 0x2002))).expect("it is added");
+    let refused = one.ask(SaOrder::AddOutbound(AgreedSa { spi: 0x2002, ..agreed("t", 0x2003) }));
     assert_eq!(refused, Err(Refused("the SPI 0x00002002 is another SA's".into())));
     assert_eq!(one.ask(SaOrder::Use(again, None)), Ok(again));
     assert_eq!(one.sealed().len(), 1);
-}
-
-/// Stable storage of a node that is killed and started again.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Volatile>>);
-
-impl CounterStore for Kept {
-    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
-        self.0.lock().unwrap().open(name, record)
-    }
-
-    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().reserve(record, limit)
-    }
-
-    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().keep_edge(record, edge)
-    }
 }
 
 #[test]
@@ -283,20 +253,18 @@ fn key_that_is_given_again_makes_other_nonces_also_after_a_restart() {
     for _ in 0..3 {
         let mut one = One::on(1, "keying = \"external\"", Box::new(store.clone()));
         for spi in 0x2000..0x2400 {
-            let sa = AgreedSa { spi, ..agreed(0x5000, 0) };
+            let sa = AgreedSa { spi, ..agreed("t", 0x5000) };
             let out = one.ask(SaOrder::AddOutbound(sa)).expect("it is added");
             assert_eq!(one.ask(SaOrder::Use(out, None)), Ok(out));
             one.send(1);
             let sealed = one.sealed().pop().expect("it is sealed");
             assert_eq!(sealed[24..28], [0, 0, 0, 1], "its numbers begin anew");
             assert_eq!(sealed[33..36], [0, 0, 1], "the IV ends with the number");
+            assert!(sealed[28] >= 0x80, "no number of a static key is such");
             assert!(ivs.insert(sealed[28..36].to_vec()), "an IV comes twice");
             assert_eq!(one.ask(SaOrder::Drop(out)), Ok(out));
         }
     }
-    // A record of so many instances in all: what a restart skips is bounded.
-    let used = store.0.lock().unwrap().open("", store.own_record()).unwrap().used;
-    assert!((3 * 0x400..4 * 4096).contains(&used), "{used}");
 }
 
 const FOLLOWS: &str = "follow = true\nencapsulation = \"udp\"\nkeepalive-seconds = 0\n\
@@ -315,15 +283,7 @@ fn other_end() -> One {
             "local = \"10.2.0.0/24\"\nremote = \"10.1.0.0/24\"",
         )
         .replace("address = [\"10.1.0.1/24\"]", "address = [\"10.2.0.1/24\"]");
-    let mut net = Net::new();
-    net.node(&text);
-    let (host, wan) = (net.host(0, "lan"), net.host(0, "wan"));
-    net.settle();
-    let tables = net.members[0].control.tables().clone();
-    for iface in 0..tables.ifaces.len() as u16 {
-        tables.neighbours.set(iface, [192, 0, 2, 254].into(), ROUTER);
-    }
-    One { net, host, wan }
+    One::of(&text, Box::new(Volatile::default()))
 }
 
 impl One {
@@ -409,11 +369,13 @@ fn rekeyed_and_reconfigured_tunnel_stays_where_its_other_end_is() {
 #[test]
 fn other_end_moves_once_a_second_at_most() {
     let (mut one, mut other) = (One::new(1, FOLLOWS), other_end());
+    let began = one.net.now;
     for port in 0..20 {
         let frame = other.sealed_from((THEN, 20_000 + port), port);
         one.wan.send(&frame);
+        one.net.settle();
     }
-    one.net.settle();
+    assert!(one.net.now < began + Duration::from_secs(1), "all within a second");
     assert_eq!(one.incidents().len(), 1);
     assert_eq!(heads_for(&mut one, 1), (THEN, 20_000));
     one.net.wait(Duration::from_secs(1));
@@ -432,15 +394,8 @@ fn to_node(port: u16, len: usize) -> Vec<u8> {
 /// The gateway with a port for keying programs.
 fn with_ports() -> One {
     let text = gateway(1, "keying = \"external\"");
-    let mut net = Net::new();
-    net.node(&text.replace("lab = true", "lab = true\nkeying-ports = [500]"));
-    let (host, wan) = (net.host(0, "lan"), net.host(0, "wan"));
-    net.settle();
-    let tables = net.members[0].control.tables().clone();
-    for iface in 0..tables.ifaces.len() as u16 {
-        tables.neighbours.set(iface, [192, 0, 2, 254].into(), ROUTER);
-    }
-    One { net, host, wan }
+    let text = text.replace("lab = true", "lab = true\nkeying-ports = [500]");
+    One::of(&text, Box::new(Volatile::default()))
 }
 
 #[test]

@@ -4,9 +4,9 @@
 mod net;
 
 use ferrule_base::{DropReason, Duration, MacAddr, Rng, Secret};
-use ferrule_crypto::{Aes, KeySpec, Late, Place, Software, Suite};
+use ferrule_crypto::{Aes, Late, Software, Suite};
 use ferrule_node::{AgreedSa, Refused, Sa, SaOrder, Token};
-use net::{Host, Net, ethernet, mac, udp4};
+use net::{Host, Net, agreed, ethernet, mac, udp4};
 use std::collections::HashMap;
 
 const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0xaa, 1, 2, 3]), MacAddr([2, 0, 0xbb, 1, 2, 3])];
@@ -154,24 +154,6 @@ impl Two {
             assert_eq!(self.ask(node, SaOrder::Use(sas[node][1], None)), Ok(sas[node][1]));
         }
         sas
-    }
-}
-
-/// An SA with keys of its own.
-fn agreed(tunnel: &str, spi: u32) -> AgreedSa {
-    let key = spi.to_be_bytes().repeat(4);
-    AgreedSa {
-        lifetimes: Default::default(),
-        tunnel: tunnel.into(),
-        spi,
-        keys: KeySpec {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: Secret::new(key),
-            mac_key: Secret::new(Vec::new()),
-            place: Place::Software,
-        },
-        salt: Secret::new(spi.to_be_bytes().to_vec()),
-        worker: 0,
     }
 }
 

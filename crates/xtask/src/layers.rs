@@ -146,6 +146,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/engines/",
     "crates/ports/",
     "benches/benches/mka/heap.rs",
+    "web/models/src/lib.rs",
 ];
 
 /// A manifest's `[dependencies]` tables against [`LAYERS`].

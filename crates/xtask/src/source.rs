@@ -106,7 +106,7 @@ fn body_start(code: &str, from: usize) -> Option<usize> {
 /// Every Rust source below `top` (the tree's root), in order of path.
 pub fn tree(top: &Path) -> io::Result<Vec<Source>> {
     let mut found = Vec::new();
-    for room in ["crates", "fuzz", "benches"] {
+    for room in ["crates", "fuzz", "benches", "web/models"] {
         let room = top.join(room);
         if room.is_dir() {
             walk(&room, &mut found)?;

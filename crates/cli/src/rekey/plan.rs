@@ -106,12 +106,13 @@ pub struct Plan {
 /// The tunnel, transport or SecY of the first end that is meant, and the other end of it.
 fn chosen(sides: &[Side; 2], choice: Choice<'_>) -> Result<[Subject; 2], Fault> {
     let config = &sides[0].loaded.config;
-    let tunnels = config.tunnels.iter().filter(|t| match choice {
+    // (MKA and keying programs change keys by themselves.)
+    let tunnels = config.tunnels.iter().filter(|t| !t.external);
+    let tunnels = tunnels.filter(|t| match choice {
         Choice::Only => true,
         Choice::Tunnel(name) => t.name == name,
         Choice::Port(_) => false,
     });
-    // (MKA changes keys by itself.)
     let with_keys = config.secys.iter().filter(|s| s.mka.is_none());
     let secys = with_keys.filter(|s| match choice {
         Choice::Only => true,
@@ -135,14 +136,19 @@ fn chosen(sides: &[Side; 2], choice: Choice<'_>) -> Result<[Subject; 2], Fault> 
 /// None is meant, or one of several.
 fn undecided(side: &Side, choice: Choice<'_>) -> Fault {
     let config = &side.loaded.config;
-    let tunnels = config.tunnels.iter().map(|t| format!("--tunnel {}", t.name));
+    let tunnels = config.tunnels.iter().filter(|t| !t.external);
+    let tunnels = tunnels.map(|t| format!("--tunnel {}", t.name));
     let secys = config.secys.iter().filter(|s| s.mka.is_none());
     let secys = secys.map(|s| format!("--port {}", config.ports[s.port].name));
     let all: Vec<String> = tunnels.chain(secys).collect();
     let what = match choice {
-        Choice::Only if all.is_empty() => "there is no tunnel and no SecY".to_owned(),
+        Choice::Only if all.is_empty() => {
+            "there is no tunnel or SecY with keys of a file".to_owned()
+        }
         Choice::Only => format!("there are {} tunnels and SecYs", all.len()),
-        Choice::Tunnel(name) => format!("there is no tunnel or transport `{name}`"),
+        Choice::Tunnel(name) => {
+            format!("there is no tunnel or transport `{name}` with keys of a file")
+        }
         Choice::Port(name) => format!("there is no SecY at a port `{name}`"),
     };
     let remedy = match all.is_empty() {
@@ -155,8 +161,8 @@ fn undecided(side: &Side, choice: Choice<'_>) -> Fault {
 /// The other end of a tunnel.
 fn opposite_tunnel<'a>(side: &'a Side, tunnel: &TunnelConfig) -> Result<&'a TunnelConfig, Fault> {
     let fits = |t: &&TunnelConfig| {
-        (t.local, t.remote, t.mode, t.suite)
-            == (tunnel.remote, tunnel.local, tunnel.mode, tunnel.suite)
+        let ends = (t.local, t.remote, t.mode, t.suite);
+        !t.external && ends == (tunnel.remote, tunnel.local, tunnel.mode, tunnel.suite)
     };
     side.loaded.config.tunnels.iter().find(fits).ok_or_else(|| {
         let (local, remote, suite) = (tunnel.remote, tunnel.local, tunnel.suite);

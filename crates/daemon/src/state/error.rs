@@ -23,6 +23,8 @@ pub enum StateError {
     Damaged(String, PathBuf, &'static str),
     /// Numbers of the key were given out from another state, as the list says.
     Used(String, PathBuf),
+    /// All instances of SAs whose keys a program gives are handed out, by this list.
+    NoInstances(PathBuf),
     /// The system did not do it.
     Os(String, io::Error),
 }
@@ -51,6 +53,9 @@ impl fmt::Display for StateError {
             Self::Used(id, list) => {
                 let list = list.display();
                 write!(f, "the key of `{id}` was used with another counter state (`{list}`)")
+            }
+            Self::NoInstances(list) => {
+                write!(f, "`{}` has no instances of SAs left", list.display())
             }
             Self::Os(what, error) => write!(f, "{what}: {error}"),
         }
@@ -81,6 +86,11 @@ impl StateError {
             Self::Damaged(..) | Self::Used(..) => {
                 "make a new key with `ferrule init key` at both ends, then `ferrule state create \
                  NODE.toml`"
+                    .into()
+            }
+            Self::NoInstances(_) => {
+                "use keys of the file from now on: `ferrule rekey`; a hundred million SAs were \
+                 given to the nodes of this host"
                     .into()
             }
             Self::Os(..) => {

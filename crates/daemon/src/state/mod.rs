@@ -59,6 +59,7 @@ use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -193,21 +194,13 @@ impl<D: Disk + Clone> FileStore<D> {
     pub fn create_on(disk: D, path: &Path, used: &Path) -> Result<Self, StateError> {
         make_path(&disk, path).map_err(os_of(path))?;
         begin(&disk, path)?;
-        let mut store = Self { creates: true, ..Self::open_on(disk, path, used)? };
-        store.find("agreed-sas", store.own_record())?;
-        store.made = 0;
-        Ok(store)
+        Ok(Self { creates: true, ..Self::open_on(disk, path, used)? })
     }
 
     /// Allows or forbids making counters that are missing, which is right only for keys that were
     /// never used.
     pub fn make_missing(&mut self, yes: bool) {
         self.creates = yes;
-    }
-
-    /// The record out of which the node numbers SAs whose keys a program gives: this state's own.
-    pub const fn own_record(&self) -> [u8; 16] {
-        self.id
     }
 
     /// Counters that were made because there were none.
@@ -245,6 +238,12 @@ impl<D: Disk + Clone> FileStore<D> {
         self.used.are_new(sending.map(|key| (key.id.as_str(), key.fingerprint)))?;
         self.made += fresh.len();
         self.write(fresh)
+    }
+
+    /// A block of instances of SAs, which no other state of this host has.
+    pub fn instances(&mut self) -> Result<Range<u64>, StateError> {
+        self.is_ours()?;
+        self.used.take_instances(self.id)
     }
 
     /// Numbers up to `limit` may be used once this returns.

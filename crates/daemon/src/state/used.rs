@@ -8,6 +8,10 @@
 //!   84ae6b204b359b33bf0482ea5e3bab3e 0f3c…    fingerprint of a key, state
 //! ```
 //!
+//! Instances of SAs are handed out in the same way: a line with `instance` and the number of a
+//! block of them in place of a key says whose it is, so that a state that is lost, and one that
+//! is made in its place, have none in common.
+//!
 //! Lines are only added, and synced before the first number of the key is sent. A line
 //! that was cut short was never relied upon.
 
@@ -15,10 +19,13 @@ use super::disk::Disk;
 use super::error::StateError;
 use super::record::{digits, hex};
 use super::{make_path, patiently};
+use ferrule_dataplane::ipsec::INSTANCE_MAX;
+use ferrule_node::INSTANCES;
 use ferrule_ports::os::User;
 use std::collections::{HashMap, HashSet};
 use std::env;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Names another file: for containers of one host, whose `/var/lib` is not the host's.
@@ -103,15 +110,38 @@ impl<D: Disk> UsedKeys<D> {
         if keys.is_empty() {
             return Ok(());
         }
+        self.locked(|this| this.claim_locked(state, &keys))?;
+        self.ours.extend(keys.iter().map(|(_, key)| *key));
+        Ok(())
+    }
+
+    /// Enters the next block of instances of SAs with a state, and hands it out.
+    pub fn take_instances(&self, state: [u8; 16]) -> Result<Range<u64>, StateError> {
+        let number = self.locked(|this| {
+            let used = this.read().map_err(|e| this.os(e))?;
+            let last = used.states.keys().filter_map(block_of).max().unwrap_or_default();
+            this.claim_locked(state, &[("", block(last + 1))])?;
+            Ok(last + 1)
+        })?;
+        // Block 0 would have instance 0, which none has.
+        match (number + 1) * INSTANCES <= INSTANCE_MAX {
+            true => Ok(number * INSTANCES..(number + 1) * INSTANCES),
+            false => Err(StateError::NoInstances(self.path.clone())),
+        }
+    }
+
+    /// Does something that no other process does at the same time.
+    fn locked<T>(
+        &self,
+        what: impl FnOnce(&Self) -> Result<T, StateError>,
+    ) -> Result<T, StateError> {
         let free = patiently(|| self.disk.lock(&self.file)).map_err(|e| self.os(e))?;
         if !free {
             return Err(StateError::Locked(self.path.clone()));
         }
-        let claimed = self.claim_locked(state, &keys);
+        let done = what(self);
         self.disk.unlock(&self.file).map_err(|e| self.os(e))?;
-        claimed?;
-        self.ours.extend(keys.iter().map(|(_, key)| *key));
-        Ok(())
+        done
     }
 
     fn claim_locked(&self, state: [u8; 16], keys: &[(&str, [u8; 16])]) -> Result<(), StateError> {
@@ -134,7 +164,11 @@ impl<D: Disk> UsedKeys<D> {
     }
 
     fn read(&self) -> io::Result<List> {
-        let octets = self.disk.read(&self.file, LIST_MAX)?;
+        let octets = self.disk.read(&self.file, LIST_MAX + 1)?;
+        if octets.len() as u64 > LIST_MAX {
+            // A key behind what is read would be taken for one that was never used.
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let text = String::from_utf8_lossy(&octets);
         let line = |line: &str| {
             let (key, state) = line.split_once(' ')?;
@@ -150,6 +184,23 @@ impl<D: Disk> UsedKeys<D> {
     fn os(&self, error: io::Error) -> StateError {
         StateError::Os(format!("list of used keys `{}`", self.path.display()), error)
     }
+}
+
+/// Octets in front of the number of a block of instances, in place of a key's fingerprint.
+const BLOCK: [u8; 8] = *b"instance";
+
+/// Line of a block, in the form of a fingerprint.
+fn block(number: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&BLOCK);
+    key[8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The number of a block, if a line is one's.
+fn block_of(key: &[u8; 16]) -> Option<u64> {
+    let number = key.strip_prefix(&BLOCK)?.first_chunk()?;
+    Some(u64::from_be_bytes(*number))
 }
 
 /// Content of the list.

@@ -168,8 +168,9 @@ pub struct OutboundConfig {
     /// Octets to a multiple of which AH is padded over IPv4: 4, or 8 for a peer that pads
     /// for IPv4 as for IPv6.
     pub ah_align: u8,
-    /// Instance of the SA among those whose keys may come again with other SAs: the high bits of
-    /// its IVs, [`INSTANCE_MAX`] at most; 0 for a key whose numbers are kept.
+    /// Instance of the SA among those whose keys may come again with other SAs, 1 to
+    /// [`INSTANCE_MAX`]: its IVs begin with it. 0 for a key whose numbers are kept, which are its
+    /// IVs.
     pub instance: u64,
     /// How long it lives; nothing: as long as it has numbers.
     pub life: Option<Allowance>,
@@ -177,15 +178,20 @@ pub struct OutboundConfig {
 
 /// Bits of a sequence number in the IVs of an SA with an instance.
 const INSTANCE_SHIFT: u32 = 36;
+/// The first bit of such IVs: no number of a static key has it.
+const HAS_INSTANCE: u32 = 1 << 31;
 /// The largest instance.
-pub const INSTANCE_MAX: u64 = u64::MAX >> INSTANCE_SHIFT;
+pub const INSTANCE_MAX: u64 = (1 << (u64::BITS - 1 - INSTANCE_SHIFT)) - 1;
 /// The last sequence number of an SA with an instance.
 pub const INSTANCE_NUMBERS: u64 = (1 << INSTANCE_SHIFT) - 1;
 
 impl OutboundConfig {
     /// The first half of its IVs, but for the high bits of a large number.
     pub(super) const fn iv_front(&self) -> u32 {
-        (self.instance << (INSTANCE_SHIFT - u32::BITS)) as u32
+        match self.instance {
+            0 => 0,
+            instance => HAS_INSTANCE | (instance << (INSTANCE_SHIFT - u32::BITS)) as u32,
+        }
     }
 
     /// An ESP tunnel as most are, for `..`: extended numbers, no path yet.

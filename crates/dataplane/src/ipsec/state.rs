@@ -464,7 +464,8 @@ impl Inbound {
     pub(super) fn move_to(&mut self, ends: &Endpoints) -> Result<(), SaError> {
         let Endpoints { local, remote, ports } = *ends;
         self.ends = Ends::new(Some(remote).filter(|_| !self.follows), local)?;
-        self.peer = Peer::new(Some(remote), ports.map(|(_, remote)| remote));
+        // When it was told stays: it moves no more often because it moved.
+        self.peer.address = ports.map(|(_, port)| (remote, port).into());
         Ok(())
     }
 

@@ -96,13 +96,11 @@ impl Control {
     /// Takes the results of writes, and tries failed ones again. Returns their number.
     pub(super) fn mind_wants(&mut self, now: Instant) -> usize {
         let mut heard = 0;
-        while let Some(reserved) = self.leases.poll_reserved() {
+        if let Some(block) = self.leases.poll_instances() {
+            self.external.instances.get_or_insert_default().heard(block);
+        }
+        while let Some(Reserved { record, limit, done }) = self.leases.poll_reserved() {
             heard += 1;
-            if self.external.instances.as_mut().is_some_and(|instances| instances.heard(&reserved))
-            {
-                continue;
-            }
-            let Reserved { record, limit, done } = reserved;
             let Entry::Occupied(mut begun) = self.wants.begun.entry((record, limit)) else {
                 continue;
             };

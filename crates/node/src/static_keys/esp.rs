@@ -19,8 +19,8 @@ use std::net::IpAddr;
 
 /// Numbers of ESP without extended sequence numbers.
 const ESP_MAX: u64 = u32::MAX as u64;
-/// With them; the last number is left unused so that counting never wraps.
-const ESN_MAX: u64 = u64::MAX - 1;
+/// With them: half, so that no nonce is that of an SA with an instance.
+const ESN_MAX: u64 = u64::MAX >> 1;
 /// How far a window may have moved since somebody said where it stands.
 const EDGE_MARGIN: u64 = 1 << 28;
 

@@ -1,11 +1,11 @@
 //! Transport mode, ESP in UDP and an SA around another: packets in the other mode, by the
 //! other way, or without their outer SA (RFC 4301, RFC 3948).
 
-use crate::craft::{self, ESP, IPIP, TCP, UDP, padded, with};
+use crate::craft::{self, ESP, IPIP, TCP, UDP, padded, v4_with, with};
 use crate::net::Net;
 use crate::rig::{
     FAR4, FAR6, HOST4, HOST6, NODE4, NODE6, PEER4, PEER6, Rig, T4, T6, at_wan, each, gateway,
-    hops_later, inner4, inner6, nets, outer4, outer6, pair, protect, sealer, site,
+    hops_later, inner4, inner6, nets, outer4, outer6, pair, protect, sealer, site, tunnels,
 };
 use ferrule_base::DropReason;
 use ferrule_wire::{Ends, udp};
@@ -277,6 +277,46 @@ fn a_clear_packet_in_the_sa_around_is_not_for_the_node() {
         rig.refused_as_authentic("wan", &[bad], DropReason::EspSelectorMismatch);
         let good = sealer(0x1030).esp(10, &sealer(T4).tunnel(9, &inner4(1)), ESP);
         rig.passes("wan", &at_wan(&outer4(ESP, &good)), "lan", &hops_later(&inner4(1), 1));
+        rig.honest_traffic_passes();
+    });
+}
+
+/// Gateways whose port 500 is for keying programs.
+fn keyed(net: Net) -> Rig {
+    let text = |own| {
+        gateway(own, &tunnels(own, "")).replace("lab = true", "lab = true\nkeying-ports = [500]")
+    };
+    Rig::two(net, [1, 2].map(text))
+}
+
+/// Datagrams to the node's port of keying programs, from anybody.
+fn to_programs(damage: u8) -> [Vec<u8>; 2] {
+    let plain = craft::udp(500, 500, &[9; 200]);
+    let four = v4_with(&craft::ip(UDP, PEER4, NODE4, &plain), |p| p[26] = damage);
+    let six = craft::ip(UDP, PEER6, NODE6, &plain);
+    let six = with(&six, |p| {
+        p[46..48].fill(0);
+        let ends = Ends::V6(PEER6.parse().unwrap(), NODE6.parse().unwrap());
+        udp::fill_checksum(&ends, &mut p[40..]);
+        p[46] ^= damage;
+    });
+    [at_wan(&four), at_wan(&six)]
+}
+
+#[test]
+fn datagram_for_a_keying_program_goes_nowhere_while_none_listens() {
+    each(keyed, |rig| {
+        rig.refused("wan", &to_programs(0), DropReason::NoKeyingProgram);
+        rig.honest_traffic_passes();
+    });
+}
+
+#[test]
+fn datagram_for_a_keying_program_whose_checksum_is_wrong_is_not_passed_on() {
+    each(keyed, |rig| {
+        rig.net.members[0].control.listen_for_datagrams(true);
+        rig.refused("wan", &to_programs(1), DropReason::BadChecksum);
+        assert_eq!(rig.net.members[0].control.poll_datagram(), None);
         rig.honest_traffic_passes();
     });
 }

@@ -1,31 +1,11 @@
 //! Resets, failures, changes and crashes of a card: no plaintext, no nonce twice, no
 //! packet lost without a count.
 
-use crate::net::{Host, Net, ethernet, mac, udp4};
+use crate::net::{Host, Kept, Net, ethernet, mac, udp4};
 use crate::site::{HOST, MARK, PEER, Site, gateway, gateway_with, is_clear, secy};
 use ferrule_base::{DropReason, Duration, Instant};
-use ferrule_node::{Counter, CounterStore, StoreError, Volatile};
 use ferrule_pipeline::BATCH;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
-
-/// Stable storage: it outlives the nodes that use it.
-#[derive(Clone, Default)]
-struct Disk(Arc<Mutex<Volatile>>);
-
-impl CounterStore for Disk {
-    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
-        self.0.lock().unwrap().open(name, record)
-    }
-
-    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().reserve(record, limit)
-    }
-
-    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().keep_edge(record, edge)
-    }
-}
 
 fn small_ranges(text: &str) -> String {
     text.replace("lab = true", "lab = true\nreserve = 256")
@@ -173,7 +153,7 @@ fn inline_card_that_fails_drops_everything_until_it_is_reset_by_itself() {
 
 #[test]
 fn inline_numbers_go_on_behind_the_reserved_ones_after_a_crash() {
-    let disk = Disk::default();
+    let disk = Kept::default();
     let mut watch = Watch::default();
     for _life in 0..3 {
         let mut net = Net::new();

@@ -3,15 +3,17 @@
 #![allow(dead_code)]
 
 use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr, Rng, Secret};
-use ferrule_crypto::{Engine, Late, Software};
+use ferrule_crypto::{Aes, Engine, KeySpec, Late, Software, Suite};
 use ferrule_node::card::{CardEngine, CardReport};
-use ferrule_node::config::{KeySource, TokenConfig, named_key};
+use ferrule_node::config::{KeySource, Lifetimes, TokenConfig, named_key};
 use ferrule_node::message::WorkerReport;
 use ferrule_node::{
-    BuildError, Config, Control, CounterStore, Environment, Volatile, Worker, build_with_cards,
-    made_mac,
+    AgreedSa, BuildError, Config, Control, Counter, CounterStore, Environment, StoreError,
+    Volatile, Worker, build_with_cards, made_mac,
 };
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 /// Time that one round takes.
 pub const STEP: Duration = Duration::from_micros(50);
@@ -294,6 +296,41 @@ impl Net {
             let ledger = self.ledger(node);
             assert!(ledger.balances(), "node {node}: {ledger:?}");
         }
+    }
+}
+
+/// Stable storage that outlives the nodes which use it.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<Volatile>>);
+
+impl CounterStore for Kept {
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        self.0.lock().unwrap().open(name, record)
+    }
+
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().reserve(record, limit)
+    }
+
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        self.0.lock().unwrap().instances()
+    }
+
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().keep_edge(record, edge)
+    }
+}
+
+/// An SA of a tunnel of AES-GCM-128, with a key that follows from its SPI.
+pub fn agreed(tunnel: &str, spi: u32) -> AgreedSa {
+    let (key, nothing) = (Secret::new(spi.to_be_bytes().repeat(4)), Secret::new(Vec::new()));
+    AgreedSa {
+        tunnel: tunnel.into(),
+        spi,
+        keys: KeySpec::new(Suite::AesGcm(Aes::Aes128), key, nothing),
+        salt: Secret::new(spi.to_be_bytes().to_vec()),
+        worker: 0,
+        lifetimes: Lifetimes::default(),
     }
 }
 

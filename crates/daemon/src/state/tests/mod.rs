@@ -5,6 +5,7 @@ mod simulated;
 
 use super::*;
 use ferrule_base::Rng;
+use ferrule_node::INSTANCES;
 use std::collections::BTreeMap;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -322,6 +323,30 @@ fn a_key_is_used_with_one_state_alone() {
     folder.create().unwrap().find_all(&fresh).unwrap();
     fs::remove_dir_all(folder.state()).unwrap();
     folder.create().unwrap().find_all(&fresh).unwrap();
+}
+
+#[test]
+fn instances_of_sas_are_handed_out_once_whatever_states_a_host_has() {
+    let folder = Folder::new("instances");
+    let elsewhere = folder.0.join("elsewhere");
+    let mut taken: Vec<u64> = Vec::new();
+    let mut take = |store: &mut FileStore| taken.extend(store.instances().unwrap());
+    let mut here = folder.create().unwrap();
+    let mut other = FileStore::create(&elsewhere, &folder.used()).unwrap();
+    take(&mut here);
+    take(&mut other);
+    take(&mut here);
+    drop(here);
+    take(&mut folder.open().unwrap());
+    // A state that is lost, and one in its place; a line that was cut short.
+    fs::remove_dir_all(folder.state()).unwrap();
+    let mut list = OpenOptions::new().append(true).open(folder.used()).unwrap();
+    list.write_all(b"696e7374616e6365").unwrap();
+    take(&mut folder.create().unwrap());
+    take(&mut other);
+    assert_eq!(taken, (INSTANCES..7 * INSTANCES).collect::<Vec<_>>(), "each once, and not 0");
+    let lines = fs::read_to_string(folder.used()).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.len() == 65).count(), 6, "{lines}");
 }
 
 #[test]
