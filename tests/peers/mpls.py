@@ -16,6 +16,7 @@ labels that Ferrule saw.
 """
 import json
 import os
+import socket
 import struct
 import sys
 import threading
@@ -310,11 +311,18 @@ def several(check, net):
         b="swap = [104]").replace('via = "10.0.2.2"\n[[label]]', "[[label]]"))
 
     def labels():
-        net.w2.take()
+        net.w1.take(), net.w2.take()
         # One request a call: after a first answer ping waits for others two of its RTTs only.
-        out = net.p.sh(f"for far in {' '.join(towards)}; do for n in 1 2; do "
-                       "ping -q -c 1 -W 2 $far | grep received; done; done")
-        check.equal(out.count(" 1 received"), 2 * len(towards), "answers")
+        # Answers are counted on the wire: ping on a busy guest misses some that its kernel has.
+        net.p.sh(f"for far in {' '.join(towards)}; do for n in 1 2; do "
+                 "ping -q -c 1 -W 2 $far >/dev/null; done; done; true")
+        answered = {far: 0 for far in towards}
+        for f in net.w1.take()[1]:
+            ip = f[22:] if ethertype(f) == MPLS else b""        # behind two labels
+            if ip and ip[0] == 0x45 and ip[9] == 1 and ip[20] == 0:
+                answered[socket.inet_ntoa(ip[12:16])] += 1
+        wrong = {far: n for far, n in answered.items() if n != 2}
+        check.equal(wrong, {}, f"two answers each, dropped {node.drops()}")
         at_h = [f for f in net.w2.take()[0] if ethertype(f) == MPLS]
         by_flow = {}
         for f in at_h:

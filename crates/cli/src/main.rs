@@ -22,6 +22,7 @@ mod paint;
 mod process;
 mod rekey;
 mod results;
+mod route;
 mod run;
 mod sa;
 mod search;
@@ -65,6 +66,7 @@ enum Command {
     Merge(merge::MergeArgs),
     Overhead(overhead::OverheadArgs),
     Rekey(rekey::RekeyArgs),
+    Route(route::RouteArgs),
     Run(run::RunArgs),
     Sa(sa::SaArgs),
     Show(show::ShowArgs),
@@ -109,6 +111,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => args.run(),
         Command::Overhead(args) => args.run(),
         Command::Rekey(args) => args.run(),
+        Command::Route(args) => args.run(),
         Command::Run(args) => args.run(),
         Command::Sa(args) => args.run(),
         Command::Show(args) => args.run(),

@@ -142,18 +142,20 @@ fn table(what: What, report: &Report) -> String {
         }
         What::Mpls => {
             let row = |l: &ferrule_daemon::report::LabelView| {
-                vec![l.label.to_string(), l.action.clone(), list(&l.labels_out), l.via.clone()]
+                let (action, from) = (l.action.clone(), origin(l.dynamic));
+                vec![l.label.to_string(), action, list(&l.labels_out), l.via.clone(), from]
             };
-            (&["LABEL#", "ACTION", "OUT", "VIA"], report.mpls.iter().map(row).collect())
+            (&["LABEL#", "ACTION", "OUT", "VIA", "FROM"], report.mpls.iter().map(row).collect())
         }
         What::Path => {
             let row = |p: &ferrule_daemon::report::PathView| {
                 let (labels, mtu) = (list(&p.labels), p.mtu.to_string());
                 let (vrf, prefix) = (p.vrf.clone(), p.prefix.clone());
-                vec![vrf, prefix, p.via.clone(), labels, mtu, p.policy.clone()]
+                let from = origin(p.dynamic);
+                vec![vrf, prefix, p.via.clone(), labels, mtu, p.policy.clone(), from]
             };
             (
-                &["VRF", "PREFIX", "VIA", "LABELS", "MTU#", "POLICY"],
+                &["VRF", "PREFIX", "VIA", "LABELS", "MTU#", "POLICY", "FROM"],
                 report.path.iter().map(row).collect(),
             )
         }
@@ -174,6 +176,11 @@ fn table(what: What, report: &Report) -> String {
         }
     };
     if rows.is_empty() { "none\n".into() } else { draw(head, &rows) }
+}
+
+/// Origin of a route or label.
+fn origin(dynamic: bool) -> String {
+    if dynamic { "program".into() } else { "file".into() }
 }
 
 /// Line about a port's super-frames, if it saw any.

@@ -1,7 +1,9 @@
-//! Keying programs: orders about SAs of tunnels with `keying = "external"`, and notices.
+//! Programs that tell the node things while it runs: orders about SAs of tunnels with
+//! `keying = "external"`, notices, and addresses, routes and labels beside the configuration.
 //!
 //! ```text
 //!   program ─ add, use, move, drop ─▶ order ─▶ workers ─▶ reply
+//!           ─ dynamic entries ──────▶ tables ─▶ workers ─▶ reply
 //!           ◀─ notices: tunnels without an SA, lifetimes, other ends that moved
 //! ```
 
@@ -11,7 +13,7 @@ use crate::fault::{Blame, Fault};
 use ferrule_base::{Duration, Secret};
 use ferrule_dataplane::ipsec::{Endpoints, Expiry, Lifetime, Lifetimes};
 use ferrule_node::config::key_of_suite;
-use ferrule_node::{AgreedSa, Datagram, Incident, Refused, Sa, SaName, SaOrder, Token};
+use ferrule_node::{AgreedSa, Datagram, Delta, Incident, Refused, Sa, SaName, SaOrder, Token};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
@@ -76,6 +78,16 @@ impl Daemon {
         Ok(())
     }
 
+    /// Begins to change dynamic entries. False: the node goes on.
+    pub(crate) fn change_entries(&mut self, client: u64, deltas: Vec<Delta>) -> bool {
+        let token = self.control.change_entries(self.clock.now(), deltas);
+        self.orders.under_way.insert(token, Asked { client, name: "dynamic" });
+        self.server.keep_waiting(client);
+        self.answer_orders();
+        self.board.rouse_workers();
+        false
+    }
+
     fn agreed(&self, tunnel: &str, way: Way, spi: u32) -> Result<Sa, Fault> {
         let found = self.control.agreed(tunnel, spi, way == Way::Out);
         found.ok_or_else(|| {
@@ -93,6 +105,16 @@ impl Daemon {
             let reply = match answer {
                 Ok(_) => Reply::Done {},
                 Err(Refused(why)) => Reply::refused(&refused(why, "see `ferrule show sa`")),
+            };
+            self.answer(client, name, &reply);
+        }
+        while let Some((token, answer)) = self.control.poll_changed() {
+            let Some(Asked { client, name }) = self.orders.under_way.remove(&token) else {
+                continue;
+            };
+            let reply = match answer {
+                Ok(()) => Reply::Done {},
+                Err(Refused(why)) => Reply::refused(&refused(why, "see `ferrule show path`")),
             };
             self.answer(client, name, &reply);
         }

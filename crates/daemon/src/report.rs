@@ -17,6 +17,7 @@ use ferrule_node::message::WorkerReport;
 use ferrule_pipeline::{Missed, PortStats};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
 
 /// A running node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -270,6 +271,9 @@ pub struct LabelView {
     pub action: String,
     pub labels_out: Vec<u32>,
     pub via: String,
+    /// A program gave it, not the file.
+    #[serde(default)]
+    pub dynamic: bool,
 }
 
 /// Drops for one reason.
@@ -309,6 +313,9 @@ pub struct PathView {
     pub mtu: usize,
     /// The tunnel that the policy of the way out sends it through.
     pub policy: String,
+    /// A program gave it, not the file.
+    #[serde(default)]
+    pub dynamic: bool,
 }
 
 /// An address that a bridge learned.
@@ -381,10 +388,10 @@ impl Report {
             mka: mka::views(control),
             engines: engines(workers),
             cards: cards(control, workers),
-            mpls: labels(config),
+            mpls: labels(control),
             drops: drop_views(&drops),
             answers: answer_views(&answers),
-            path: paths(config),
+            path: paths(control),
             bridges: bridges(control, outside.now),
             neighbours: neighbours(control),
             failures: outside.failures.clone(),
@@ -539,11 +546,14 @@ fn via_text(config: &Config, via: &Via) -> String {
     via.next_hop.map_or_else(|| format!("on {interface}"), |hop| format!("{hop} on {interface}"))
 }
 
-fn labels(config: &Config) -> Vec<LabelView> {
+fn labels(control: &ControlView) -> Vec<LabelView> {
+    let config = control.config();
     let mut all: Vec<LabelView> = Vec::new();
-    for entry in &config.labels {
-        let view =
-            |action, labels_out, via| LabelView { label: entry.label, action, labels_out, via };
+    let of_file = config.labels.iter().map(|entry| (entry, false));
+    let dynamic = control.dynamic_labels().iter().map(|entry| (entry, true));
+    for (entry, dynamic) in of_file.chain(dynamic) {
+        let label = entry.label;
+        let view = |action, labels_out, via| LabelView { label, action, labels_out, via, dynamic };
         match &entry.action {
             LabelAction::Ip(vrf) => {
                 let action = format!("pop to vrf `{}`", config.vrfs[*vrf]);
@@ -566,6 +576,7 @@ fn labels(config: &Config) -> Vec<LabelView> {
                 action: format!("pseudowire {} to port {port}", pw.name),
                 labels_out,
                 via: via_text(config, &path),
+                dynamic: false,
             }
         }));
     }
@@ -593,21 +604,30 @@ fn answer_views(answers: &Answers) -> Vec<AnswerView> {
     answers.iter().map(view).collect()
 }
 
-fn paths(config: &Config) -> Vec<PathView> {
+fn paths(control: &ControlView) -> Vec<PathView> {
+    let config = control.config();
     let words = in_words(config);
     let policy = |interface: usize| words[interface].clone();
     let mut all = Vec::new();
-    for (index, interface) in config.interfaces.iter().enumerate() {
-        all.extend(interface.addresses.iter().map(|(address, len)| PathView {
+    let own = |index: usize, (address, len): (IpAddr, u8), dynamic| {
+        let interface = &config.interfaces[index];
+        PathView {
             vrf: config.vrfs[interface.vrf].clone(),
             prefix: format!("{address}/{len}"),
             via: format!("on {} (its own network)", interface.name),
             labels: Vec::new(),
             mtu: interface.mtu,
             policy: policy(index),
-        }));
+            dynamic,
+        }
+    };
+    for (index, interface) in config.interfaces.iter().enumerate() {
+        all.extend(interface.addresses.iter().map(|&address| own(index, address, false)));
     }
-    for route in &config.routes {
+    all.extend(control.dynamic_addresses().iter().map(|&(index, of)| own(index, of, true)));
+    let of_file = config.routes.iter().map(|route| (route, false));
+    let dynamic = control.dynamic_routes().iter().map(|route| (route, true));
+    for (route, dynamic) in of_file.chain(dynamic) {
         let (address, len) = route.prefix;
         let (vrf, prefix) = (config.vrfs[route.vrf].clone(), format!("{address}/{len}"));
         let view = |path: Via| PathView {
@@ -617,11 +637,13 @@ fn paths(config: &Config) -> Vec<PathView> {
             labels: path.stack(),
             mtu: config.interfaces[path.interface].mtu.saturating_sub(path.labels_len()),
             policy: policy(path.interface),
+            dynamic,
         };
         match &route.via {
             Some(via) => all.extend(via.paths().map(view)),
             None => {
-                all.push(PathView { vrf, prefix, via: "discard".into(), ..PathView::default() })
+                let via = "discard".into();
+                all.push(PathView { vrf, prefix, via, dynamic, ..PathView::default() });
             }
         }
     }

@@ -328,6 +328,7 @@ impl Daemon {
                 Some(reply) => reply,
                 None => return false,
             },
+            Request::Dynamic(deltas) => return self.change_entries(client, deltas),
             Request::Notices {} => {
                 self.listen(client);
                 return false;
@@ -442,6 +443,8 @@ impl Daemon {
     /// ports and counters, comes first.
     fn change_to(&mut self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
         let Loaded { config, source, .. } = loaded;
+        // Changes of programs that are under way end first.
+        self.see_through(self.clock.now())?;
         let old = self.control.config();
         let same = |a: &PortConfig, b: &PortConfig| {
             (&a.name, &a.driver, a.worker) == (&b.name, &b.driver, b.worker)

@@ -11,6 +11,7 @@ use crate::config::{
     Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig, PseudowireConfig, Via,
     VlanTag, Ways,
 };
+use crate::dynamic::{ActiveEntries, Dynamic};
 use crate::sas::Directories;
 use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, VrfId};
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
     /// Mark of the policy entry that each counter belongs to.
     pub counters: Vec<Mark>,
+    /// Addresses, routes and labels beside the configuration.
+    pub dynamic: Arc<Dynamic>,
     /// Access lists of the configuration.
     pub lists: ReadyLists,
     /// Access lists compiled ahead, for the configuration that comes next.
@@ -102,6 +105,8 @@ pub(crate) struct Compiled {
     pub ways: Vec<u32>,
     /// The next hop of each adjacency; nothing: the destination itself.
     pub next_hops: Vec<Option<IpAddr>>,
+    /// Dynamic entries in force.
+    pub active: Arc<ActiveEntries>,
 }
 
 impl Compiled {
@@ -135,6 +140,9 @@ pub fn default_sci(mac: MacAddr) -> u64 {
 
 struct Builder<'a> {
     config: &'a Config,
+    active: Arc<ActiveEntries>,
+    /// Addresses of each interface.
+    addresses: Vec<Vec<(IpAddr, u8)>>,
     shared: &'a mut Shared,
     before: &'a Tables,
     ports: Vec<PortId>,
@@ -179,10 +187,21 @@ pub(crate) fn compile(
         udp_ports: config.tunnels.iter().filter_map(|t| Some(t.encap?.local)).collect(),
         ..Tables::default()
     };
-    let (next_hops, ways) = (Vec::new(), HashMap::new());
-    let (bounds, guarded) = (bounds(config), guarded(config));
-    let mut b =
-        Builder { config, shared, before, ports, macs, tables, ways, next_hops, bounds, guarded };
+    let active = Arc::new(shared.dynamic.active(config));
+    let mut b = Builder {
+        config,
+        addresses: addresses(config, &active),
+        active,
+        shared,
+        before,
+        ports,
+        macs,
+        tables,
+        ways: HashMap::new(),
+        next_hops: Vec::new(),
+        bounds: bounds(config),
+        guarded: guarded(config),
+    };
     b.ports();
     b.number_ifaces();
     b.adjacencies();
@@ -198,8 +217,17 @@ pub(crate) fn compile(
     b.lists();
     b.routes();
     b.tables.compile();
-    let Builder { tables, ports, next_hops, .. } = b;
-    Compiled { tables, ports, slots, tunnels, selectors, ways, next_hops }
+    let Builder { tables, ports, next_hops, active, .. } = b;
+    Compiled { tables, ports, slots, tunnels, selectors, ways, next_hops, active }
+}
+
+/// The addresses of each interface.
+fn addresses(config: &Config, active: &ActiveEntries) -> Vec<Vec<(IpAddr, u8)>> {
+    let mut all: Vec<_> = config.interfaces.iter().map(|i| i.addresses.clone()).collect();
+    for &(interface, address) in &active.addresses {
+        all[interface].push(address);
+    }
+    all
 }
 
 /// The interfaces that have a policy, in order.
@@ -299,9 +327,9 @@ impl Builder<'_> {
         let mut first: HashMap<&str, usize> = HashMap::new();
         for (number, interface) in self.config.interfaces.iter().enumerate() {
             let mac = self.macs[interface.port];
+            let addresses = self.addresses[number].iter();
             let number = *first.entry(&interface.name).or_insert(number);
             let policy = self.bounds.binary_search(&number).ok().map(|policy| policy as u16);
-            let addresses = interface.addresses.iter();
             let v4 = addresses.clone().filter_map(|&(address, len)| match address {
                 IpAddr::V4(address) => Some((address, len)),
                 IpAddr::V6(_) => None,
@@ -394,7 +422,7 @@ impl Builder<'_> {
 
     fn labels(&mut self) {
         let mut entries = Vec::new();
-        for entry in &self.config.labels {
+        for entry in self.config.labels.iter().chain(&self.active.labels) {
             let action = match &entry.action {
                 LabelAction::Ip(vrf) => mpls::IlmAction::Ip(VrfId(*vrf as u16)),
                 LabelAction::Forward(via) => {
@@ -478,8 +506,9 @@ impl Builder<'_> {
             }
         };
         (0..config.interfaces.len()).map(on_link).for_each(|via| add(&via));
-        config.routes.iter().filter_map(|r| r.via.as_ref()).for_each(&mut add);
-        for label in &config.labels {
+        let routes = config.routes.iter().chain(&self.active.routes);
+        routes.filter_map(|r| r.via.as_ref()).for_each(&mut add);
+        for label in config.labels.iter().chain(&self.active.labels) {
             if let LabelAction::Forward(via) = &label.action {
                 via.paths().for_each(|path| add(&bare(&path)));
             }
@@ -499,15 +528,15 @@ impl Builder<'_> {
         let mut per_vrf: Vec<Vec<((IpAddr, u8), route::Route)>> =
             vec![Vec::new(); self.config.vrfs.len()];
         // The later one holds: a route may take a broadcast address for a host's.
-        for interface in &self.config.interfaces {
-            for &(address, len) in &interface.addresses {
+        for (interface, addresses) in self.config.interfaces.iter().zip(&self.addresses) {
+            for &(address, len) in addresses {
                 let IpAddr::V4(address) = address else { continue };
                 let hosts = route::broadcasts(address, len).into_iter().flatten();
                 let hosts = hosts.map(|host| ((host.into(), 32), route::Route::Broadcast));
                 per_vrf[interface.vrf].extend(hosts);
             }
         }
-        for entry in self.config.routes.iter().rev() {
+        for entry in self.active.routes.iter().chain(self.config.routes.iter().rev()) {
             let target = match &entry.via {
                 Some(via) => route::Route::Via(self.way(via)),
                 None => route::Route::Discard,
@@ -518,11 +547,11 @@ impl Builder<'_> {
         for (number, interface) in self.config.interfaces.iter().enumerate() {
             let via = self.way(&on_link(number));
             let table = &mut per_vrf[interface.vrf];
-            for &(address, len) in &interface.addresses {
+            for &(address, len) in &self.addresses[number] {
                 table.push(((crate::config::mask(address, len), len), route::Route::Via(via)));
             }
             let link_local = link_local(self.macs[interface.port]);
-            let own = interface.addresses.iter().map(|a| a.0).chain([link_local.into()]);
+            let own = self.addresses[number].iter().map(|a| a.0).chain([link_local.into()]);
             for address in own {
                 let bits = if address.is_ipv4() { 32 } else { 128 };
                 table.push(((address, bits), route::Route::Local));

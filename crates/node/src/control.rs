@@ -47,6 +47,7 @@ use std::sync::mpsc::{self, Receiver, channel};
 
 mod cards;
 mod datagrams;
+mod deltas;
 mod orders;
 mod peers;
 mod steps;
@@ -56,6 +57,7 @@ mod wants;
 use cards::{CardEngines, CardLink};
 pub use datagrams::Datagram;
 use datagrams::Datagrams;
+use deltas::Deltas;
 pub use orders::{AgreedSa, SaOrder};
 use peers::Peers;
 use steps::Steps;
@@ -152,7 +154,9 @@ pub struct Control {
     sas: Sas,
     /// Orders of the configuration about SecYs.
     secys: SecyOrders,
-    /// Orders of keying protocols so far.
+    /// Changes of dynamic entries.
+    deltas: Deltas,
+    /// Orders so far.
     orders: u64,
     /// Addresses of the ports, in the order of the configuration.
     macs: Vec<MacAddr>,
@@ -226,9 +230,8 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let mut shared = Shared { secret, directories, neighbours, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
-    let count = config.cores.len();
     let (mut links, mut workers) = (Vec::new(), Vec::new());
-    for (id, (has, peers)) in mesh(count).into_iter().enumerate() {
+    for (id, (has, peers)) in mesh(config.cores.len()).into_iter().enumerate() {
         let (commands, commands_out) = RingBuffer::new(RING);
         let (events_in, events) = RingBuffer::new(RING);
         let (punts, punted) = punt::queues(secret);
@@ -257,6 +260,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         static_keys,
         sas: Sas::default(),
         secys: SecyOrders::default(),
+        deltas: Deltas::default(),
         orders: 0,
         macs,
         links,
@@ -375,7 +379,7 @@ impl Control {
         done += heard + self.hear_cards(now);
         let news = self.sas.turn_lives(now);
         self.incidents.extend(news);
-        done += self.send_orders() + self.step(now) + self.turn_sas();
+        done += self.send_orders() + self.step(now) + self.turn_deltas(now) + self.turn_sas();
         done += self.mind_wants(now);
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
         done += self.keying.turn(now, &mut self.links, &mut self.exchange);

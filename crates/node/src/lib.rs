@@ -18,6 +18,7 @@ mod compile;
 pub mod config;
 mod control;
 pub mod counter;
+mod dynamic;
 mod incident;
 mod instances;
 mod keying;
@@ -43,6 +44,9 @@ pub use control::{
     SaOrder, build, build_with_cards,
 };
 pub use counter::{Counter, CounterStore, INSTANCES, Reserved, StoreError, Volatile};
+pub use dynamic::{
+    DYNAMIC_MAX, Delta, DynamicLabel, DynamicRoute, InterfaceAddress, NextHop, Prefix, RouteName,
+};
 pub use ferrule_control::{Refused, Token};
 pub use incident::{Incident, SaName, Sender, Standing};
 pub use sas::Sa;

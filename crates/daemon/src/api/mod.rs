@@ -27,6 +27,7 @@ pub use server::{Action, Peer, Server};
 use crate::fault::{Fault, Finding};
 use crate::report::Report;
 use ferrule_base::Secret;
+use ferrule_node::Delta;
 use ferrule_node::config::Difference;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use std::collections::BTreeMap;
@@ -86,6 +87,9 @@ pub enum Request {
     Enough {},
     /// Add, use, move or drop an SA of a tunnel with `keying = "external"`.
     Sa(SaRequest),
+    /// Change addresses, routes and labels beside the configuration: all of these, in their order,
+    /// or none. Answered when they are in force.
+    Dynamic(Vec<Delta>),
     /// Tell what keying programs need to know, until the client goes.
     Notices {},
     /// Send a datagram from a port of `keying-ports`, past every policy.
@@ -118,6 +122,7 @@ impl Request {
             Self::Capture { .. } => "capture",
             Self::Enough {} => "enough",
             Self::Sa(request) => request.verb.name(),
+            Self::Dynamic(_) => "dynamic",
             Self::Notices {} => "notices",
             Self::Datagram { .. } => "datagram",
             Self::ResetCard { .. } => "reset-card",

@@ -1,9 +1,9 @@
 //! Link addresses of neighbours: written by the control part, read by workers.
 //!
 //! The table is of atomics, shared by all snapshots. A neighbour keeps its place
-//! as long as it is there, and one that a configuration names
-//! ([`Neighbours::reserve`]) keeps it for good: a worker that knows the place
-//! reads one number. A worker that has only the address looks through one
+//! as long as it is there, and one that a snapshot names by its place
+//! ([`Neighbours::reserve`]) keeps it as long as one does: a worker that knows the
+//! place reads one number. A worker that has only the address looks through one
 //! bucket, and each place is a seqlock: its version is odd while the place is
 //! being written, and a reader that saw the version change looks again.
 //!
@@ -34,7 +34,7 @@ const EMPTY: u32 = 0;
 const LEFT: u32 = 1;
 /// A neighbour that was learned.
 const LEARNED: u32 = 2;
-/// A neighbour that a configuration names: the place is never given away.
+/// A neighbour that a snapshot names by its place, which is not given away.
 const RESERVED: u32 = 3;
 
 /// One place.
@@ -223,8 +223,8 @@ impl Neighbours {
         }
     }
 
-    /// A place for good, for a neighbour that a configuration names; it may be
-    /// resolved already. Nothing when the table has no room.
+    /// A place that is not given away, for a neighbour that a snapshot is to name by it; the
+    /// neighbour may be resolved already. Nothing when the table has no room.
     pub fn reserve(&self, iface: u16, ip: IpAddr) -> Option<u32> {
         let one = self.lock();
         let key = Key::new(iface, ip);
@@ -234,6 +234,32 @@ impl Neighbours {
             place.write(&one, RESERVED, key, mac);
         }
         Some(slot)
+    }
+
+    /// Ends reservations of all places but these, as no snapshot in use names others.
+    pub fn reserve_only(&self, slots: impl IntoIterator<Item = u32>) {
+        let mut stays = vec![false; NEIGHBOURS_MAX];
+        for slot in slots {
+            stays[slot as usize % NEIGHBOURS_MAX] = true;
+        }
+        let one = self.lock();
+        let buckets = self.buckets.iter().enumerate();
+        for (bucket, places) in buckets.filter_map(|(n, bucket)| Some((n, bucket.get()?))) {
+            for (at, place) in places.iter().enumerate() {
+                let slot = bucket * BUCKET + at;
+                if stays[slot] || place.state.load(Ordering::Relaxed) != RESERVED {
+                    continue;
+                }
+                let Some((_, key, link)) = place.read() else { continue };
+                match mac_of(link) {
+                    Some(mac) => place.write(&one, LEARNED, key, mac),
+                    None => {
+                        place.write(&one, LEFT, key, MacAddr::ZERO);
+                        self.sweep(&one, slot as u32);
+                    }
+                }
+            }
+        }
     }
 
     /// Notes a neighbour's link address; false when the table has no room.

@@ -126,7 +126,7 @@ impl Networks<usize> {
 }
 
 /// The networks that the interfaces are on.
-pub(super) struct Connected {
+pub(crate) struct Connected {
     /// The first interface on each network of a table.
     of_tables: Networks<usize>,
     /// The same, whatever its table.
@@ -135,14 +135,20 @@ pub(super) struct Connected {
 
 impl Connected {
     pub fn of(config: &Config) -> Self {
-        let (mut of_tables, mut of_all) = (Networks::default(), Networks::default());
+        let mut all = Self { of_tables: Networks::default(), of_all: Networks::default() };
         for (number, interface) in config.interfaces.iter().enumerate() {
             for &network in &interface.addresses {
-                of_tables.entry(interface.vrf, network).or_insert(number);
-                of_all.entry(0, network).or_insert(number);
+                all.add(config, number, network);
             }
         }
-        Self { of_tables, of_all }
+        all
+    }
+
+    /// Adds the network of an address of an interface.
+    pub fn add(&mut self, config: &Config, number: usize, network: (IpAddr, u8)) {
+        let vrf = config.interfaces[number].vrf;
+        self.of_tables.entry(vrf, network).or_insert(number);
+        self.of_all.entry(0, network).or_insert(number);
     }
 
     /// The first interface that has an address on its network, of a table or of all.

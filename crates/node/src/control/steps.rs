@@ -38,6 +38,8 @@ enum Step {
     End(Changes, Vec<u32>),
     /// Changes, new SAs, tables for the cards, and tables that workers hold ready.
     Ready(Changes, Box<EspPlan>),
+    /// Tables alone, for cards and workers.
+    Tables,
     /// The tables that are held ready are in force.
     Switch,
     /// Ports that go, and then those that come; slots have their SAs.
@@ -150,6 +152,12 @@ impl Control {
         self.step(now);
     }
 
+    /// Begins to put tables in force that differ in addresses, routes and labels alone.
+    pub(super) fn change_tables(&mut self, now: Instant) {
+        self.steps.coming.extend([Step::Tables, Step::Switch, Step::Ports(Vec::new())]);
+        self.step(now);
+    }
+
     /// Goes on with a change as far as workers are. Returns how many steps it took.
     pub(super) fn step(&mut self, now: Instant) -> usize {
         let mut done = 0;
@@ -198,6 +206,10 @@ impl Control {
                 self.fill_wanting();
                 self.send_all(|control| Command::Ready(control.tables.clone()));
             }
+            Step::Tables => {
+                self.card_tables();
+                self.send_all(|control| Command::Ready(control.tables.clone()));
+            }
             Step::Switch => {
                 self.steps.filling.fill_vacant(&self.shared.directories, &self.sas);
                 self.send_all(|_| Command::Switch);
@@ -214,6 +226,8 @@ impl Control {
                 // Neighbours are asked by new tables, through ports that are there.
                 let next_hops = take(&mut self.compiled.next_hops);
                 self.resolved = (self.tables.clone(), next_hops);
+                let named = self.tables.adjacencies.iter().filter_map(|a| a.neighbour);
+                self.shared.neighbours.reserve_only(named);
                 self.configure_resolver(now);
                 self.configure_keying(now);
                 self.external.acquires.retain(&self.tables.acquires, &mut self.exchange);

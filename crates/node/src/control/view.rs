@@ -2,7 +2,8 @@
 //! thousand SAs takes a second, and timers do not wait for it.
 
 use super::Control;
-use crate::config::Config;
+use crate::config::{Config, LabelConfig, RouteConfig};
+use crate::dynamic::ActiveEntries;
 use crate::message::WorkerReport;
 use ferrule_base::{Drops, Ledger, MacAddr, PortId};
 use ferrule_control::mka::view::View;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ControlView {
     config: Arc<Config>,
+    active: Arc<ActiveEntries>,
     tables: Arc<Tables>,
     /// Numbers of the ports, in the order of the configuration.
     ports: Vec<PortId>,
@@ -61,6 +63,7 @@ impl Control {
         let names = ports.iter().map(|&id| (id, self.port_name(id).to_owned()));
         ControlView {
             config: self.config.clone(),
+            active: self.compiled.active.clone(),
             tables: self.tables.clone(),
             names: names.collect(),
             ports,
@@ -84,6 +87,21 @@ impl ControlView {
     /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Addresses beside those of the configuration, each with the index of its interface.
+    pub fn dynamic_addresses(&self) -> &[(usize, (IpAddr, u8))] {
+        &self.active.addresses
+    }
+
+    /// Routes beside those of the configuration, by its indices.
+    pub fn dynamic_routes(&self) -> &[RouteConfig] {
+        &self.active.routes
+    }
+
+    /// Incoming labels beside those of the configuration, by its indices.
+    pub fn dynamic_labels(&self) -> &[LabelConfig] {
+        &self.active.labels
     }
 
     /// The tables in force.

@@ -12,6 +12,8 @@ enum Step {
     Reserve(u16, IpAddr),
     Set(u16, IpAddr, u64),
     Remove(u16, IpAddr),
+    /// Of the neighbours with a reserved place, every second keeps it.
+    ReserveOnly(usize),
 }
 
 fn key() -> impl Strategy<Value = (u16, IpAddr)> {
@@ -25,6 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|(i, a)| Step::Reserve(i, a)),
         4 => (key(), 1u64..1 << 48).prop_map(|((i, a), m)| Step::Set(i, a, m)),
         4 => key().prop_map(|(i, a)| Step::Remove(i, a)),
+        1 => (0usize..2).prop_map(Step::ReserveOnly),
     ]
 }
 
@@ -48,6 +51,13 @@ proptest! {
                 Step::Remove(i, a) => {
                     table.remove(i, a);
                     map.remove(&(i, a));
+                }
+                Step::ReserveOnly(odd) => {
+                    let mut kept: Vec<_> = slots.iter().map(|(&of, &slot)| (of, slot)).collect();
+                    kept.sort_unstable();
+                    let kept = kept.into_iter().skip(odd).step_by(2);
+                    slots = kept.collect();
+                    table.reserve_only(slots.values().copied());
                 }
             }
             for (&(i, a), &slot) in &slots {
