@@ -67,6 +67,9 @@ if [ "$for_what" = test ]; then
     # Reads a live node, with the rules that are shipped.
     need prometheus prometheus
     need promtool prometheus
+    # Routes by BGP.
+    need gobgpd gobgpd
+    need gobgp gobgpd
     # Servers of ferrule study ipsec-ip-layer, in namespaces alone.
     need vsftpd vsftpd
     need smtpd opensmtpd
