@@ -1,11 +1,12 @@
-//! A keying protocol that gives a tunnel new keys all the time, in virtual time: each order is
-//! answered within milliseconds, no packet is lost or overtaken, no nonce comes twice.
+//! Protocols that give gateways orders all the time, in virtual time: new keys for a tunnel, and
+//! routes. Each order is answered within milliseconds, no packet is lost or overtaken, no nonce
+//! comes twice.
 
 use ferrule_base::{Duration, Instant, Rng, Secret};
 use ferrule_crypto::{Aes, KeySpec, Place, Suite};
 use ferrule_lab::host::{Outcome, Schedule};
 use ferrule_lab::topology::{Kind, Lab, Setting, Shipped, Topology, Traffic};
-use ferrule_node::{AgreedSa, Sa, SaOrder, Token};
+use ferrule_node::{AgreedSa, Delta, DynamicRoute, NextHop, RouteName, Sa, SaOrder, Token};
 use std::collections::HashMap;
 
 /// 500 pairs of SAs a second for each gateway: 1,000 are added and 1,000 dropped.
@@ -169,6 +170,75 @@ fn keys_change_five_hundred_times_a_second_and_nothing_is_lost() {
         for outcome in lab.outcomes() {
             let Some(Outcome::Udp(udp)) = outcome else { panic!("datagrams") };
             assert!(udp.sent > 15_000, "seed {seed}: {udp:?}");
+            let arrived = (udp.received, udp.duplicates, udp.reordered);
+            assert_eq!(arrived, (udp.sent, 0, 0), "seed {seed}");
+        }
+    }
+}
+
+/// A batch for a gateway: other routes, and one that its traffic takes, or takes no longer.
+fn batch(rng: &mut Rng, node: usize, has_own: &mut bool) -> Vec<Delta> {
+    let hop = NextHop {
+        via: Some([192, 0, 2, 2 - node as u8].into()),
+        interface: rng.one_in(2).then(|| "wan".into()),
+        labels: Vec::new(),
+    };
+    let set = |prefix: String, paths| {
+        let (vrf, prefix) = (String::new(), prefix.parse().expect("a prefix"));
+        Delta::SetRoute(DynamicRoute { vrf, prefix, paths, pipe: false, entropy_label: false })
+    };
+    let own = format!("10.{}.0.0/25", 2 - node);
+    let mut deltas: Vec<Delta> = (0..rng.below(4))
+        .map(|n| set(format!("10.{}.{n}.0/24", 100 + rng.below(50)), vec![hop.clone()]))
+        .collect();
+    if std::mem::replace(has_own, !*has_own) {
+        let (vrf, prefix) = (String::new(), own.parse().expect("a prefix"));
+        deltas.push(Delta::DropRoute(RouteName { vrf, prefix }));
+    } else {
+        let paths = vec![hop.clone(); 1 + rng.below(2) as usize];
+        deltas.push(set(own, paths));
+    }
+    deltas
+}
+
+#[test]
+fn routes_change_a_thousand_times_a_second_and_nothing_is_lost() {
+    for seed in 0..12 {
+        let topology = two_gateways(seed);
+        let length = END.since(Instant::ZERO);
+        let mut lab = topology.build(Setting { seed, length }).unwrap_or_else(|e| panic!("{e}"));
+        let (mut rng, mut has_own) = (Rng::new(seed), [false; 2]);
+        let mut given: HashMap<(usize, Token), Instant> = HashMap::new();
+        let (mut slowest, mut answers) = (Duration::ZERO, 0);
+        lab.network.advance(BEGIN);
+        let mut now = BEGIN;
+        for step in 0.. {
+            if now >= END {
+                break;
+            }
+            for node in [0, 1] {
+                let control = lab.network.device_mut(lab.devices[node]).control_mut();
+                let control = control.expect("it is up");
+                if step % 20 == 10 * node && now < LAST {
+                    let deltas = batch(&mut rng, node, &mut has_own[node]);
+                    given.insert((node, control.change_entries(now, deltas)), now);
+                }
+                while let Some((token, answer)) = control.poll_changed() {
+                    assert_eq!(answer, Ok(()), "seed {seed}");
+                    let begun = given.remove(&(node, token)).expect("asked for once");
+                    slowest = slowest.max(now.since(begun));
+                    answers += 1;
+                }
+            }
+            now += Duration::from_micros(50);
+            lab.network.advance(now);
+        }
+        lab.run();
+        assert_eq!(lab.findings.first(), None, "seed {seed}");
+        assert!(given.is_empty() && answers > 1_900, "seed {seed}: {answers}, {given:?}");
+        assert!(slowest <= ANSWERED, "seed {seed}: {slowest:?}");
+        for outcome in lab.outcomes() {
+            let Some(Outcome::Udp(udp)) = outcome else { panic!("datagrams") };
             let arrived = (udp.received, udp.duplicates, udp.reordered);
             assert_eq!(arrived, (udp.sent, 0, 0), "seed {seed}");
         }
