@@ -103,8 +103,7 @@ fn gateway(side: usize, place: Place, suite: &str, setting: &Setting) -> String 
         peer: plan::WAN[other].to_owned(),
         next_hop: None,
         suite: suite.to_owned(),
-        out_sa: sa(side),
-        in_sa: sa(other),
+        sas: Some([sa(side), sa(other)]),
     };
     plan.toml()
 }

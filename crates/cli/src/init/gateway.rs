@@ -31,10 +31,8 @@ pub struct GatewayPlan {
     pub next_hop: Option<String>,
     /// Suite of ESP.
     pub suite: String,
-    /// SA to send with.
-    pub out_sa: SaPlan,
-    /// SA to receive with.
-    pub in_sa: SaPlan,
+    /// SAs to send and to receive with; none: a keying program gives them.
+    pub sas: Option<[SaPlan; 2]>,
 }
 
 /// One direction of a tunnel.
@@ -88,16 +86,26 @@ impl GatewayPlan {
 
     fn tunnel(&self, out: &mut Text) {
         let local = self.wan_address.split('/').next().unwrap_or_default();
-        out.gap().comment(
-            "Static keys, each for one direction: RFC 8221 has its reasons against them;\n\
-             they are bearable because the state folder keeps every number from being\n\
-             used twice. Make new ones with `ferrule init key`.",
-        );
+        out.gap().comment(match self.sas {
+            Some(_) => {
+                "Static keys, each for one direction: RFC 8221 has its reasons against them;\n\
+                 they are bearable because the state folder keeps every number from being\n\
+                 used twice. Make new ones with `ferrule init key`."
+            }
+            None => {
+                "SAs come from a keying program while the node runs: `ferrule sa`. With\n\
+                 keying-ports in [node] it has UDP ports to the other gateway."
+            }
+        });
         out.table("[[tunnel]]").text("name", "site-to-site");
         out.text("local", local).text("remote", &self.peer).text("suite", &self.suite);
+        let Some([out_sa, in_sa]) = &self.sas else {
+            out.text("keying", "external");
+            return;
+        };
         for (head, sa, why) in [
-            ("[tunnel.out]", &self.out_sa, "the SPI that the other gateway knows us by"),
-            ("[tunnel.in]", &self.in_sa, "the SPI that we know the other gateway by"),
+            ("[tunnel.out]", out_sa, "the SPI that the other gateway knows us by"),
+            ("[tunnel.in]", in_sa, "the SPI that we know the other gateway by"),
         ] {
             out.table(head);
             out.plain_why("spi", format!("{:#x}", sa.spi), why).text("key", &sa.key);

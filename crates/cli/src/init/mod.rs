@@ -88,7 +88,8 @@ pub struct NodeArgs {
 #[command(after_help = "Examples:
   ferrule init gateway --dir gw --pair
   ferrule init gateway --dir gw --pair --wan-address 192.0.2.1/24 --next-hop 192.0.2.254 \\
-      --peer 198.51.100.1 --peer-next-hop 198.51.100.254    with a router at each end")]
+      --peer 198.51.100.1 --peer-next-hop 198.51.100.254    with a router at each end
+  ferrule init gateway --dir gw --keying external           keys from a program: `ferrule sa`")]
 struct GatewayArgs {
     #[command(flatten)]
     node: NodeArgs,
@@ -125,6 +126,9 @@ struct GatewayArgs {
     /// Suite of ESP that protects the traffic
     #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
     suite: String,
+    /// SAs in the file with fresh keys, or from a keying program while the node runs
+    #[arg(long, default_value = "file", value_parser = ["file", "external"])]
+    keying: String,
 }
 
 #[derive(Debug, Clone, Args)]

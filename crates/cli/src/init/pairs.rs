@@ -30,7 +30,12 @@ const SERVICES: &str = "/etc/ferrule";
 pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (a, b) = (&args.name, &args.peer_name);
     let (a_to_b, b_to_a) = (format!("{a}-to-{b}.key"), format!("{b}-to-{a}.key"));
-    let (spi_ab, spi_ba) = (fresh_spi()?, fresh_spi()?);
+    let fixed = args.keying == "file";
+    let sas = [
+        SaPlan { spi: fresh_spi()?, key: a_to_b.clone() },
+        SaPlan { spi: fresh_spi()?, key: b_to_a.clone() },
+    ];
+    let sas = fixed.then_some(sas);
     let port = |name, device: &str| port(&args.node, name, device, SITE_MTU);
     let ours = GatewayPlan {
         node: node(&args.node.dir, a, true),
@@ -44,8 +49,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         peer: args.peer.to_string(),
         next_hop: args.next_hop.map(|a| a.to_string()),
         suite: args.suite.clone(),
-        out_sa: SaPlan { spi: spi_ab, key: a_to_b.clone() },
-        in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
+        sas: sas.clone(),
     };
     let theirs = GatewayPlan {
         node: node(&args.node.dir, b, true),
@@ -55,12 +59,14 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         remote_net: ours.local_net.clone(),
         peer: args.wan_address.address.to_string(),
         next_hop: args.peer_next_hop.map(|a| a.to_string()),
-        out_sa: ours.in_sa.clone(),
-        in_sa: ours.out_sa.clone(),
+        sas: sas.map(|[out_sa, in_sa]| [in_sa, out_sa]),
         ..ours.clone()
     };
     let kind = KeyFor::from_name(&args.suite).expect("the command line was checked");
-    let keys = keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
+    let keys = match fixed {
+        true => keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?,
+        false => Files::default(),
+    };
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
 }
 

@@ -84,6 +84,28 @@ fn init_gateway_writes_a_pair_that_fits_for_every_suite() {
 }
 
 #[test]
+fn init_gateway_for_a_keying_program_has_no_key_and_fits_what_may_be_keyed_so() {
+    for suite in ferrule_crypto::Suite::ALL {
+        let folder = Folder::new();
+        let words = ["gateway", "--pair", "--keying", "external", "--suite", suite.name()];
+        let written = set(&folder, &words).unwrap_or_else(|(_, e)| panic!("{e}")).write();
+        if let Err((_, told)) = &written {
+            assert!(told.contains("whose IVs are the numbers"), "{suite}: {told}");
+            assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "{suite}: nothing is left");
+            continue;
+        }
+        for file in ["gw-a.toml", "gw-b.toml"] {
+            let tunnel = &parse(&folder.0, file).tunnels[0];
+            assert!(tunnel.external && tunnel.outbound.is_empty() && tunnel.inbound.is_empty());
+        }
+        let keys = fs::read_dir(&folder.0)
+            .unwrap()
+            .filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "key"));
+        assert_eq!(keys.count(), 0, "{suite}");
+    }
+}
+
+#[test]
 fn init_host_writes_a_pair_that_fits_for_every_suite_and_mode() {
     for (suite, mode) in
         ferrule_crypto::Suite::ALL.into_iter().flat_map(|s| ["tunnel", "transport"].map(|m| (s, m)))
