@@ -4,6 +4,7 @@
 when they are said to be, under traffic without a packet lost, refused whole, kept by `apply`,
 gone with the node."""
 import json
+import os
 import re
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import time
 
 from rig import Rig, eventually, need, run
 
-need("ip", "ping")
+need("ip", "ping", "tcpdump")
 
 
 class Program:
@@ -89,12 +90,13 @@ with Rig() as rig:
     for wrong, why in (
             (route("10.10.0.1/24", "198.51.100.2"), "bits set behind the prefix"),
             ({"set-route": {"prefix": "10.10.0.0/24", "vrf": "blue", "paths": []}}, "no VRF"),
-            ({"set-label": {"label": 5, "vrf": ""}}, "no label to use"),
-            ({"drop-label": {"label": 99}}, "no dynamic label")):
+            ({"set-label": {"label": 5, "vrf": ""}}, "no label to use")):
         _, answer = program.ask(route("10.10.0.0/24", "198.51.100.2"), wrong)
         assert why in json.dumps(answer), answer
-    result = rig.ask("ga", "route", "drop", "10.10.0.0/24", check=False)
-    assert result.returncode == 2 and "no dynamic route" in result.stderr, result.stderr
+    result = rig.ask("ga", "route", "add", "10.10.0.0/24", "--via", "198.51.100.2", "--vrf", "blue",
+                     check=False)
+    assert result.returncode == 2 and "no VRF `blue`" in result.stderr, result.stderr
+    rig.ask("ga", "route", "drop", "10.10.0.0/24")
     assert paths(rig, "ga") == before, "a refused batch changed something"
     lines = [json.dumps(route(f"10.11.{n}.0/24", "198.51.100.2")) for n in range(200)]
     batch = rig.write("batch", "\n".join([*lines, '{"set-route": {"prefix": "10.12.0.0/16"}}']))
@@ -109,6 +111,20 @@ with Rig() as rig:
             for n in range(20_000)]
     seconds = program.done(*many)
     print(f"20,000 routes in force after {seconds * 1e3:.0f} ms")
+
+    # What would lead the other site's packets to the LAN, in clear, does not.
+    eve = subprocess.Popen(rig.inside("ha", "tcpdump", "-i", "eth0", "-n", "-Q", "in", "-w",
+                                      rig.path("lan.pcap"), "--immediate-mode", "-U",
+                                      "icmp", "and", "src", "10.0.1.2"), stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    for address in ("198.51.100.200/24", "198.51.200.9/16"):
+        program.done({"add-address": {"interface": "lan", "address": address}})
+        rig.ping()
+    eve.terminate()
+    eve.wait()
+    assert os.path.getsize(rig.path("lan.pcap")) <= 24, "packets of the tunnel came in clear"
+    for address in ("198.51.100.200/24", "198.51.200.9/16"):
+        program.done({"drop-address": {"interface": "lan", "address": address}})
 
     # `apply` keeps them; the file comes first.
     text = open(rig.path("ga.toml")).read()

@@ -31,11 +31,11 @@ use std::{fs, io};
   sudo ferrule route add-label 500 --via 192.0.2.9 --labels 101           swap; without: pop
   sudo ferrule route add-address wan 192.0.2.7/24
   sudo ferrule route batch changes.json          many at once, all of them or none
-  ferrule show path                              what is in force
+  ferrule show path                              routes in force; labels: show mpls
 
 docs/howto/routes.md has the lines of a batch.
 
-Exit: 0 in force, 2 the node refused it and nothing changed, 3 the machine lacks something.")]
+Exit: 0 done, 2 the node refused it and nothing changed, 3 the machine lacks something.")]
 pub struct RouteArgs {
     #[command(subcommand)]
     what: What,
@@ -77,9 +77,9 @@ enum What {
     #[command(group = ArgGroup::new("where").required(true).multiple(true)
         .args(["via", "interface", "to_vrf"]))]
     AddLabel {
-        /// Incoming label, 16 to 1048575.
+        /// Incoming label: 16 to 1048575, or 0 and 2 for explicit null.
         label: u32,
-        /// Taken off; the IP packet below it is routed in this table (\"\": the global one).
+        /// Taken off; the IP packet below it is routed in this table; an empty name: the global one.
         #[arg(long, value_name = "NAME", conflicts_with_all = ["via", "interface", "labels"])]
         to_vrf: Option<String>,
         #[command(flatten)]
@@ -130,7 +130,7 @@ struct Hops {
     /// Interface that it leaves by. Default: the one whose network has the next hop.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Labels to push, the outermost first.
+    /// Labels to push, the outermost first, for every --via.
     #[arg(long, value_name = "LABEL,…", value_delimiter = ',')]
     labels: Vec<u32>,
     /// TTL of labels is their own (pipe), not the packet's (uniform).
@@ -222,8 +222,10 @@ impl Node {
         match self.which.connect()?.ask(&Request::Dynamic(deltas))? {
             Reply::Done {} => {
                 let text = || match count {
-                    1 => "in force\n".into(),
-                    n => format!("{n} changes in force\n"),
+                    1 => "done; `ferrule show path` and `show mpls` have what is in force\n".into(),
+                    n => format!(
+                        "{n} done; `ferrule show path` and `show mpls` have what is in force\n"
+                    ),
                 };
                 self.form.give(json!({ "changes": count }), text);
             }

@@ -114,7 +114,10 @@ impl Daemon {
             };
             let reply = match answer {
                 Ok(()) => Reply::Done {},
-                Err(Refused(why)) => Reply::refused(&refused(why, "see `ferrule show path`")),
+                Err(Refused(why)) => {
+                    let remedy = "nothing is changed; VRFs and interfaces are those of the file";
+                    Reply::refused(&refused(why, remedy))
+                }
             };
             self.answer(client, name, &reply);
         }

@@ -8,8 +8,8 @@ mod kept;
 mod lists;
 
 use crate::config::{
-    Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig, PseudowireConfig, Via,
-    VlanTag, Ways,
+    Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig, PseudowireConfig,
+    RouteConfig, Via, VlanTag, Ways,
 };
 use crate::dynamic::{ActiveEntries, Dynamic};
 use crate::sas::Directories;
@@ -536,18 +536,20 @@ impl Builder<'_> {
                 per_vrf[interface.vrf].extend(hosts);
             }
         }
-        for entry in self.active.routes.iter().chain(self.config.routes.iter().rev()) {
-            let target = match &entry.via {
-                Some(via) => route::Route::Via(self.way(via)),
-                None => route::Route::Discard,
-            };
-            per_vrf[entry.vrf].push((entry.prefix, target));
+        self.routes_of(&self.active.routes, &mut per_vrf);
+        // Networks of addresses that programs gave come behind all that the file says.
+        for &(number, (address, len)) in &self.active.addresses {
+            let network = (crate::config::mask(address, len), len);
+            let via = self.way(&on_link(number));
+            let table = &mut per_vrf[self.config.interfaces[number].vrf];
+            table.push((network, route::Route::Via(via)));
         }
+        self.routes_of(self.config.routes.iter().rev(), &mut per_vrf);
         // Own addresses stay the node's, in spite of any route.
         for (number, interface) in self.config.interfaces.iter().enumerate() {
             let via = self.way(&on_link(number));
             let table = &mut per_vrf[interface.vrf];
-            for &(address, len) in &self.addresses[number] {
+            for &(address, len) in &interface.addresses {
                 table.push(((crate::config::mask(address, len), len), route::Route::Via(via)));
             }
             let link_local = link_local(self.macs[interface.port]);
@@ -564,6 +566,20 @@ impl Builder<'_> {
         let vrfs = self.config.vrfs.iter().zip(per_vrf);
         let compile = |(name, routes): (&String, _)| route::Vrf::new(name, routes);
         self.tables.vrfs = self.shared.vrfs.tables(vrfs, compile);
+    }
+
+    fn routes_of<'r>(
+        &self,
+        routes: impl IntoIterator<Item = &'r RouteConfig>,
+        per_vrf: &mut [Vec<((IpAddr, u8), route::Route)>],
+    ) {
+        for entry in routes {
+            let target = match &entry.via {
+                Some(via) => route::Route::Via(self.way(via)),
+                None => route::Route::Discard,
+            };
+            per_vrf[entry.vrf].push((entry.prefix, target));
+        }
     }
 
     fn policies(&mut self, slots: &[u32]) {

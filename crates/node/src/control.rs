@@ -445,7 +445,9 @@ impl Control {
         let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
         let cores = [self.resolver.poll_timeout(), self.keying.poll_timeout()];
         let waiting = [self.sas.poll_timeout(), self.external.acquires.poll_timeout()];
-        let cores = cores.into_iter().chain(waiting);
+        // They wait for the end of a change that is under way.
+        let deltas = self.deltas.poll_timeout().filter(|_| !self.is_changing());
+        let cores = cores.into_iter().chain(waiting).chain([deltas]);
         cores.chain(own).flatten().min()
     }
 

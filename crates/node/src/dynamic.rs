@@ -44,8 +44,10 @@ impl FromStr for Prefix {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('/').and_then(|(address, len)| {
-            let (address, len): (IpAddr, u8) = (address.parse().ok()?, len.parse().ok()?);
-            (len <= bits(address)).then_some(Self { address, len })
+            let (address, number): (IpAddr, u8) = (address.parse().ok()?, len.parse().ok()?);
+            // No sign, no leading zero.
+            (number <= bits(address) && number.to_string() == len)
+                .then_some(Self { address, len: number })
         });
         parsed.ok_or_else(|| {
             format!("`{text}` is not an address with a prefix length, as 192.0.2.0/24")
@@ -78,6 +80,11 @@ const fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 /// Next hop of a route or label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -98,7 +105,7 @@ pub struct NextHop {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RouteName {
     /// Routing table; empty: the global one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub vrf: String,
     /// Network; host bits are zero.
     pub prefix: Prefix,
@@ -109,17 +116,17 @@ pub struct RouteName {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DynamicRoute {
     /// Routing table; empty: the global one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub vrf: String,
     /// Network; host bits are zero.
     pub prefix: Prefix,
     /// Each flow takes one of them; none: packets are dropped.
     pub paths: Vec<NextHop>,
     /// Pushed labels have TTL 255 (RFC 3443 section 3.2) in place of the packet's.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub pipe: bool,
     /// An entropy label goes below the outermost (RFC 6790).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub entropy_label: bool,
 }
 
@@ -136,7 +143,7 @@ pub struct DynamicLabel {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NextHop>,
     /// The TTL of the label is not copied to what is below it (RFC 3443 section 3.2).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub pipe: bool,
 }
 
@@ -173,6 +180,15 @@ pub enum Delta {
     Clear {},
 }
 
+/// Entry as it was before a delta.
+enum Before {
+    /// True if it was there.
+    Address(InterfaceAddress, bool),
+    Route(RouteName, Option<DynamicRoute>),
+    Label(u32, Option<DynamicLabel>),
+    All(Dynamic),
+}
+
 /// The dynamic entries of a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dynamic {
@@ -191,50 +207,94 @@ pub(crate) struct ActiveEntries {
 }
 
 impl Dynamic {
-    /// Changes the entries; all of the deltas, in their order, or none.
+    /// Number of all entries.
+    pub fn len(&self) -> usize {
+        self.addresses.len() + self.routes.len() + self.labels.len()
+    }
+
+    /// Changes the entries; all of the deltas, in their order, or none. To drop what is not there
+    /// is no fault.
     pub fn change(&mut self, config: &Config, deltas: Vec<Delta>) -> Result<(), Refused> {
-        let mut next = self.clone();
         let names = ConfigNames::of(config);
-        for delta in deltas {
-            next.change_one(&names, delta)?;
+        let mut undo = Vec::new();
+        for (delta, number) in deltas.into_iter().zip(1..) {
+            if let Err(Refused(why)) = self.change_one(&names, delta, &mut undo) {
+                undo.into_iter().rev().for_each(|before| self.restore(before));
+                return refuse(if number > 1 { format!("entry {number}: {why}") } else { why });
+            }
         }
-        *self = next;
         Ok(())
     }
 
-    fn change_one(&mut self, names: &ConfigNames<'_>, delta: Delta) -> Result<(), Refused> {
+    fn change_one(
+        &mut self,
+        names: &ConfigNames<'_>,
+        delta: Delta,
+        undo: &mut Vec<Before>,
+    ) -> Result<(), Refused> {
         match delta {
             Delta::AddAddress(address) => {
                 names.check_address(&address)?;
+                self.check_address(&address)?;
                 bound(self.addresses.len())?;
-                self.addresses.insert(address);
+                if self.addresses.insert(address.clone()) {
+                    undo.push(Before::Address(address, false));
+                }
             }
             Delta::DropAddress(address) => {
-                let InterfaceAddress { interface, address: of } = &address;
-                let gone = self.addresses.remove(&address);
-                there(gone, || format!("address {of} at interface `{interface}`"))?;
+                if self.addresses.remove(&address) {
+                    undo.push(Before::Address(address, true));
+                }
             }
             Delta::SetRoute(route) => {
                 names.check_route(&route)?;
-                bound(self.routes.len())?;
                 let name = RouteName { vrf: route.vrf.clone(), prefix: route.prefix };
-                self.routes.insert(name, route);
+                if !self.routes.contains_key(&name) {
+                    bound(self.routes.len())?;
+                }
+                let before = self.routes.insert(name.clone(), route);
+                undo.push(Before::Route(name, before));
             }
             Delta::DropRoute(name) => {
-                let gone = self.routes.remove(&name).is_some();
-                there(gone, || format!("route to {}{}", name.prefix, in_table(&name.vrf)))?;
+                let before = self.routes.remove(&name);
+                undo.push(Before::Route(name, before));
             }
             Delta::SetLabel(entry) => {
                 names.check_label(&entry)?;
-                self.labels.insert(entry.label, entry);
+                let (label, before) = (entry.label, self.labels.insert(entry.label, entry));
+                undo.push(Before::Label(label, before));
             }
             Delta::DropLabel { label } => {
-                let gone = self.labels.remove(&label).is_some();
-                there(gone, || format!("label {label}"))?;
+                undo.push(Before::Label(label, self.labels.remove(&label)));
             }
-            Delta::Clear {} => *self = Self::default(),
+            Delta::Clear {} => undo.push(Before::All(std::mem::take(self))),
         }
         Ok(())
+    }
+
+    fn restore(&mut self, before: Before) {
+        match before {
+            Before::Address(address, true) => _ = self.addresses.insert(address),
+            Before::Address(address, false) => _ = self.addresses.remove(&address),
+            Before::Route(name, Some(route)) => _ = self.routes.insert(name, route),
+            Before::Route(name, None) => _ = self.routes.remove(&name),
+            Before::Label(label, Some(entry)) => _ = self.labels.insert(label, entry),
+            Before::Label(label, None) => _ = self.labels.remove(&label),
+            Before::All(all) => *self = all,
+        }
+    }
+
+    /// Refuses an address that an interface has from a program already, with another prefix.
+    fn check_address(&self, of: &InterfaceAddress) -> Result<(), Refused> {
+        let same = |a: &&InterfaceAddress| {
+            a.interface == of.interface && a.address.address == of.address.address
+        };
+        match self.addresses.iter().find(same).filter(|a| *a != of) {
+            Some(a) => {
+                refuse(format!("interface `{}` has {}: drop it first", a.interface, a.address))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The entries in force under a configuration.
@@ -249,10 +309,7 @@ impl Dynamic {
                 active.addresses.push((number, (*address, *len)));
             }
         }
-        let mut connected = Connected::of(config);
-        for &(number, network) in &active.addresses {
-            connected.add(config, number, network);
-        }
+        let reach = Reach::of(config, &active.addresses);
         let taken: HashSet<_> = config.routes.iter().map(|r| (r.vrf, r.prefix)).collect();
         for route in self.routes.values() {
             let Some(vrf) = names.vrf(&route.vrf) else { continue };
@@ -262,7 +319,7 @@ impl Dynamic {
             }
             let via = match route.paths.is_empty() {
                 true => None,
-                false => match names.route_way(&connected, vrf, route) {
+                false => match names.route_way(&reach, vrf, route) {
                     Some(way) => Some(way),
                     None => continue,
                 },
@@ -276,7 +333,7 @@ impl Dynamic {
             let ttl = ttl(entry.pipe);
             let action = match &entry.vrf {
                 Some(vrf) => names.vrf(vrf).map(LabelAction::Ip),
-                None => names.label_way(&connected, entry).map(LabelAction::Forward),
+                None => names.label_way(&reach, entry).map(LabelAction::Forward),
             };
             active.labels.extend(action.map(|action| LabelConfig { label, action, ttl }));
         }
@@ -292,16 +349,32 @@ fn bound(count: usize) -> Result<(), Refused> {
     if count < DYNAMIC_MAX { Ok(()) } else { refuse(format!("there are {DYNAMIC_MAX} already")) }
 }
 
-fn there(is: bool, what: impl FnOnce() -> String) -> Result<(), Refused> {
-    if is { Ok(()) } else { refuse(format!("there is no dynamic {}", what())) }
-}
-
-fn in_table(vrf: &str) -> String {
-    if vrf.is_empty() { String::new() } else { format!(" in VRF `{vrf}`") }
-}
-
 fn refuse<T>(why: String) -> Result<T, Refused> {
     Err(Refused(why))
+}
+
+/// Networks on which next hops are: those of the file first, so that no address of a program
+/// takes a next hop from the interface that it has by the file.
+struct Reach {
+    file: Connected,
+    added: Connected,
+}
+
+impl Reach {
+    fn of(config: &Config, addresses: &[(usize, (IpAddr, u8))]) -> Self {
+        let mut added = Connected::default();
+        for &(number, network) in addresses {
+            added.add(config, number, network);
+        }
+        Self { file: Connected::of(config), added }
+    }
+
+    /// The interface to an address. Nothing for the table: the way is a labelled one, to which
+    /// addresses that programs gave to VRFs do not lead.
+    fn to(&self, vrf: Option<usize>, address: IpAddr) -> Option<usize> {
+        let added = || self.added.to(Some(vrf.unwrap_or_default()), address);
+        self.file.to(vrf, address).or_else(added)
+    }
 }
 
 /// Names of a configuration, by which dynamic entries refer to it.
@@ -360,7 +433,8 @@ impl<'a> ConfigNames<'a> {
         if len > bits(address) || mask(address, len) != address {
             return refuse(format!("{} has bits set behind the prefix", of.prefix));
         }
-        if of.entropy_label && of.paths.iter().any(|path| path.labels.is_empty()) {
+        let bare = of.paths.is_empty() || of.paths.iter().any(|path| path.labels.is_empty());
+        if of.entropy_label && bare {
             return refuse("an entropy label without a label above it".into());
         }
         self.check_paths(&of.paths)
@@ -397,28 +471,28 @@ impl<'a> ConfigNames<'a> {
         Ok(())
     }
 
-    fn way(&self, connected: &Connected, vrf: Option<usize>, hop: &NextHop) -> Option<Via> {
+    fn way(&self, reach: &Reach, vrf: Option<usize>, hop: &NextHop) -> Option<Via> {
         let interface = match (&hop.interface, hop.via) {
             (Some(name), _) => self.interface(name)?,
-            (None, Some(address)) => connected.to(vrf, address)?,
+            (None, Some(address)) => reach.to(vrf, address)?,
             (None, None) => return None,
         };
         Some(Via { labels: hop.labels.clone(), ..Via::new(interface, hop.via) })
     }
 
     /// The way of a route, by those of its paths that lead somewhere.
-    fn route_way(&self, connected: &Connected, vrf: usize, of: &DynamicRoute) -> Option<Via> {
+    fn route_way(&self, reach: &Reach, vrf: usize, of: &DynamicRoute) -> Option<Via> {
         let ways = of.paths.iter().filter_map(|hop| {
             // A labelled route leaves by the provider's network, whichever table it is in.
-            let way = self.way(connected, hop.labels.is_empty().then_some(vrf), hop)?;
+            let way = self.way(reach, hop.labels.is_empty().then_some(vrf), hop)?;
             Some(Via { ttl: ttl(of.pipe), entropy: of.entropy_label, ..way })
         });
         several(ways)
     }
 
     /// The way of a label, by those of its paths that lead somewhere.
-    fn label_way(&self, connected: &Connected, of: &DynamicLabel) -> Option<Via> {
-        let ways = of.paths.iter().filter_map(|hop| self.way(connected, None, hop));
+    fn label_way(&self, reach: &Reach, of: &DynamicLabel) -> Option<Via> {
+        let ways = of.paths.iter().filter_map(|hop| self.way(reach, None, hop));
         several(ways.map(|way| Via { ttl: ttl(of.pipe), ..way }))
     }
 }
@@ -452,7 +526,10 @@ fn is_host(address: IpAddr, len: u8) -> bool {
 
 fn is_next_hop(address: IpAddr) -> bool {
     let class_e = |a: std::net::Ipv4Addr| a.octets()[0] >= 240 || a.octets()[0] == 0;
-    let reserved = matches!(address, IpAddr::V4(a) if class_e(a));
+    let reserved = match address {
+        IpAddr::V4(a) => class_e(a),
+        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
+    };
     !(reserved || address.is_multicast() || address.is_unspecified() || address.is_loopback())
 }
 
@@ -465,7 +542,17 @@ mod tests {
         for text in ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.1/32", "2001:db8::/32", "::/0"] {
             assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
         }
-        for text in ["", "10.0.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/-1", "ten/8", "10.0.0.0/"] {
+        for text in [
+            "",
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0.0/-1",
+            "ten/8",
+            "10.0.0.0/",
+            "::/+8",
+            "::/08",
+        ] {
             assert!(text.parse::<Prefix>().is_err(), "{text}");
         }
     }
@@ -479,7 +566,14 @@ mod tests {
         for text in ["10.0.0.1/24", "10.0.0.0/31", "10.0.0.255/32", "2001:db8::/64", "fe80::1/64"] {
             assert!(is(text), "{text}");
         }
-        for text in ["10.0.0.0/24", "10.0.0.255/24", "127.0.0.1/8", "224.0.0.5/24", "::1/128"] {
+        for text in [
+            "10.0.0.0/24",
+            "10.0.0.255/24",
+            "127.0.0.1/8",
+            "224.0.0.5/24",
+            "::1/128",
+            "::ffff:10.0.0.1/128",
+        ] {
             assert!(!is(text), "{text}");
         }
     }

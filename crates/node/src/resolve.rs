@@ -15,7 +15,7 @@ use crate::incident::Incident;
 use crate::punt::{Class, Exchange};
 use crate::turn::{Carrier, TurnBounds, turn};
 use ferrule_base::{DropReason, Instant, MacAddr, VrfId};
-use ferrule_control::neighbour::config::PENDING_MAX;
+use ferrule_control::neighbour::config::{KEPT_MAX, PENDING_MAX};
 use ferrule_control::neighbour::{self, Discovery, Event, News, Order, State};
 use ferrule_control::{Core, Refused, Token};
 use ferrule_dataplane::graph::Next;
@@ -94,8 +94,11 @@ impl Resolver {
                 }),
             );
         }
+        // Further next hops are asked for when packets wait for them, as any neighbour is.
         let named = tables.adjacencies.iter().zip(next_hops);
-        let kept: Vec<_> = named.filter_map(|(a, hop)| Some((a.iface, (*hop)?))).collect();
+        let named = named.filter_map(|(a, hop)| Some((a.iface, (*hop)?)));
+        let mut new = HashSet::new();
+        let kept: Vec<_> = named.filter(|&hop| new.insert(hop)).take(KEPT_MAX).collect();
         let new: HashSet<_> = kept.iter().collect();
         for &(iface, ip) in self.kept.iter().filter(|k| !new.contains(k)) {
             self.core.handle_command(now, neighbour::Command::Release { iface, ip });

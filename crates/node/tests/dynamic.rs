@@ -2,7 +2,8 @@
 
 mod net;
 
-use ferrule_base::{DropReason, MacAddr, Rng};
+use ferrule_base::{DropReason, Duration, MacAddr, Rng};
+use ferrule_dataplane::tables::IfaceKind;
 use ferrule_node::{
     Delta, DynamicLabel, DynamicRoute, InterfaceAddress, NextHop, Prefix, Refused, RouteName,
 };
@@ -417,17 +418,14 @@ fn a_batch_is_refused_whole_and_says_why() {
         (route("", "10.7.0.0/24", vec![nowhere]), "leads nowhere"),
         (route("", "10.7.0.0/24", vec![other]), "no interface `wan`"),
         (entropy, "entropy label"),
-        (no_route("", "10.8.0.0/24"), "no dynamic route to 10.8.0.0/24"),
         (label(1, Some("red"), none()), "1 is no label"),
         (label(1 << 20, Some("red"), none()), "is no label"),
         (label(300, Some("blue"), none()), "no VRF `blue`"),
         (label(300, None, none()), "a VRF, or paths"),
         (label(300, Some("red"), vec![hop(ROUTERS[0], &[])]), "a VRF, or paths"),
-        (Delta::DropLabel { label: 300 }, "no dynamic label 300"),
         (Delta::AddAddress(address("wan", "10.7.0.1/24")), "no interface `wan`"),
         (Delta::AddAddress(address("lan", "10.7.0.0/24")), "no address of a host"),
         (Delta::AddAddress(address("lan", "10.1.0.1/24")), "interface `lan` of the file"),
-        (Delta::DropAddress(address("lan", "10.1.0.1/24")), "no dynamic address"),
     ];
     let before = node.net.members[0].control.tables().clone();
     for (delta, why) in wrong {
@@ -439,8 +437,110 @@ fn a_batch_is_refused_whole_and_says_why() {
     }
     let after = node.net.members[0].control.tables();
     assert!(std::sync::Arc::ptr_eq(&before, after), "nothing was compiled");
-    // Of one batch, an address and what it makes reachable.
-    node.change(vec![Delta::Clear {}, no_route("", "10.8.0.0/24")]).unwrap_err();
+}
+
+/// To drop what is not there is no fault; nor what stands in the file, which stays.
+#[test]
+fn drops_of_what_is_not_there_are_done_at_once() {
+    let mut node = Node::new(1, "[[route]]\nprefix = \"10.8.0.0/24\"\nvia = \"192.0.2.8\"\n");
+    let drops = vec![
+        no_route("", "10.8.0.0/24"),
+        Delta::DropLabel { label: 300 },
+        Delta::DropAddress(address("lan", "10.1.0.1/24")),
+    ];
+    node.change(drops).unwrap();
+    assert!(node.leaves("lan", &[], [10, 8, 0, 1]).is_some());
+}
+
+#[test]
+fn a_refused_batch_leaves_all_as_it_was() {
+    let mut node = Node::new(1, "");
+    let (lan, core) = (address("lan", "10.7.0.1/24"), address("core", "10.6.0.1/24"));
+    let by = |router: usize| vec![hop(ROUTERS[router], &[])];
+    let red = |number| label(number, Some("red"), Vec::new());
+    let first = vec![route("", "10.9.0.0/24", by(0)), red(300), Delta::AddAddress(lan.clone())];
+    node.change(first).unwrap();
+    let before = node.leaves("lan", &[], [10, 9, 0, 1]);
+    assert!(before.is_some());
+    let wrong = route("blue", "10.9.0.0/24", by(0));
+    for deltas in [
+        [Delta::Clear {}, route("", "10.9.0.0/24", by(1))],
+        [no_route("", "10.9.0.0/24"), route("", "10.9.0.0/24", by(1))],
+        [Delta::DropLabel { label: 300 }, Delta::DropAddress(lan)],
+        [Delta::AddAddress(core), red(301)],
+    ] {
+        let batch = [&deltas[..], std::slice::from_ref(&wrong)].concat();
+        let Err(Refused(told)) = node.change(batch) else { panic!("{deltas:?} are taken") };
+        assert!(told.starts_with("entry 3: "), "{told}");
+    }
+    // So that it is compiled.
+    node.change(vec![Delta::DropLabel { label: 302 }]).unwrap();
+    assert_eq!(node.leaves("lan", &[], [10, 9, 0, 1]), before);
+    assert!(node.leaves("core", &[300], [10, 1, 0, 9]).is_some());
+    assert!(node.leaves("core", &[301], [10, 1, 0, 9]).is_none());
+    let ifaces = &node.net.members[0].control.tables().ifaces;
+    let addresses = |name: &str| match &ifaces.iter().find(|i| &*i.name == name).unwrap().kind {
+        IfaceKind::Routed(routed) => routed.v4.len(),
+        _ => 0,
+    };
+    assert_eq!((addresses("lan"), addresses("core")), (2, 1));
+}
+
+/// An address of a program neither takes a network from the file nor a next hop from the
+/// interface that has it by the file: what a policy protects would leave in clear elsewhere.
+#[test]
+fn addresses_take_nothing_from_the_file() {
+    let file = "[[route]]\nprefix = \"10.9.0.0/24\"\nvia = \"192.0.2.8\"\n";
+    let mut node = Node::new(1, file);
+    let by = |node: &mut Node, to| node.leaves("lan", &[], to).map(|(port, _)| port);
+    node.change(vec![route("", "10.10.0.0/24", vec![hop(ROUTERS[1], &[])])]).unwrap();
+    for taken in [
+        // The network of a route, and that of an interface, of the file.
+        address("lan", "10.9.0.7/24"),
+        address("lan", "192.0.2.77/24"),
+        // Around the next hops, on other interfaces.
+        address("lan", "192.0.3.1/16"),
+        address("red", "192.0.3.2/16"),
+    ] {
+        node.change(vec![Delta::AddAddress(taken.clone())]).unwrap();
+        for to in [[10, 9, 0, 1], [10, 10, 0, 1], [192, 0, 2, 9]] {
+            assert_eq!(by(&mut node, to), Some(2), "{to:?} with {taken:?}");
+        }
+    }
+    // A labelled way leads by the provider's network, not by one that a VRF was given.
+    node.change(vec![
+        Delta::AddAddress(address("red", "203.0.113.1/24")),
+        route("red", "10.11.0.0/24", vec![hop([203, 0, 113, 9], &[100])]),
+    ])
+    .unwrap();
+    assert_eq!(node.leaves("red", &[], [10, 11, 0, 1]), None);
+    let other = node.change(vec![Delta::AddAddress(address("red", "203.0.113.1/16"))]);
+    assert!(other.is_err_and(|Refused(told)| told.contains("drop it first")));
+}
+
+/// Next hops that nobody is leave room for hosts of the LAN.
+#[test]
+fn many_next_hops_keep_out_no_neighbour() {
+    let mut node = Node::new(1, "");
+    let deltas = (0..5_000).map(|n| {
+        let via = [10, 200, (n >> 8) as u8, n as u8];
+        let via = NextHop { interface: Some("core".into()), ..hop(via, &[]) };
+        route("", &format!("10.{}.{}.0/24", 100 + (n >> 8), n & 255), vec![via])
+    });
+    node.change(deltas.collect()).unwrap();
+    node.net.wait(Duration::from_secs(5));
+    // Hosts ask for the node, which then knows them.
+    for n in 0..40 {
+        let sender = [2, 0, 0xcc, 0, 0, n];
+        let (asks, host) = ([0, 1, 8, 0, 6, 4, 0, 1], [10, 1, 0, 100 + n]);
+        let arp = [&asks[..], &sender, &host, &[0; 6], &[10, 1, 0, 1]].concat();
+        node.lan.send(&ethernet(MacAddr([0xff; 6]), MacAddr(sender), 0x0806, &arp));
+        node.net.settle();
+    }
+    node.net.wait(Duration::from_secs(5));
+    let known = node.net.members[0].control.neighbours();
+    let hosts = known.iter().filter(|(interface, ..)| interface == "lan").count();
+    assert!(hosts >= 40, "{hosts} hosts of the LAN are known");
 }
 
 /// Batches wait for a change that is under way, and go together.

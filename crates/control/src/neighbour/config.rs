@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Neighbours at most.
 pub const ENTRIES_MAX: usize = 2048;
+/// Neighbours at most that a node should keep for good: others find room beside them.
+pub const KEPT_MAX: usize = ENTRIES_MAX / 2;
 /// Neighbours at most for which the node did not ask: they asked for the node.
 pub const HEARD_MAX: usize = ENTRIES_MAX / 2;
 /// Neighbours that are asked for and have not answered, at most (RFC 6583: a

@@ -126,6 +126,7 @@ impl Networks<usize> {
 }
 
 /// The networks that the interfaces are on.
+#[derive(Default)]
 pub(crate) struct Connected {
     /// The first interface on each network of a table.
     of_tables: Networks<usize>,
@@ -135,7 +136,7 @@ pub(crate) struct Connected {
 
 impl Connected {
     pub fn of(config: &Config) -> Self {
-        let mut all = Self { of_tables: Networks::default(), of_all: Networks::default() };
+        let mut all = Self::default();
         for (number, interface) in config.interfaces.iter().enumerate() {
             for &network in &interface.addresses {
                 all.add(config, number, network);

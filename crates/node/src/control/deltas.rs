@@ -7,15 +7,22 @@
 //!
 //! While one change is under way others wait, and then go together: many small batches cost
 //! few compilations. Routing tables that stay, policies and access lists are not compiled again.
+//! After a change of large tables there is a pause: the thread that compiles has other work.
 
 use super::Control;
 use crate::compile;
 use crate::dynamic::Delta;
-use ferrule_base::Instant;
+use ferrule_base::{Duration, Instant};
 use ferrule_control::{Refused, Token};
 use std::collections::VecDeque;
 use std::mem::take;
 use std::sync::Arc;
+
+/// Pause after a change for each entry that was compiled: about what it took.
+const PAUSE: Duration = Duration::from_nanos(1500);
+
+/// A worker or card that takes no commands is asked so often.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Answer to a batch.
 type Answer = (Token, Result<(), Refused>);
@@ -26,6 +33,15 @@ pub(super) struct Deltas {
     waiting: Vec<(Token, Vec<Delta>)>,
     under_way: Vec<Token>,
     answers: VecDeque<Answer>,
+    /// Earliest time of the next compilation.
+    due: Instant,
+}
+
+impl Deltas {
+    /// Time at which batches that wait may go on.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        (!self.waiting.is_empty()).then_some(self.due)
+    }
 }
 
 impl Control {
@@ -53,7 +69,11 @@ impl Control {
         let done = take(&mut self.deltas.under_way);
         let mut count = done.len();
         self.deltas.answers.extend(done.into_iter().map(|token| (token, Ok(()))));
-        if self.deltas.waiting.is_empty() || self.is_ready().is_err() {
+        if self.deltas.waiting.is_empty() || now < self.deltas.due {
+            return count;
+        }
+        if self.is_ready().is_err() {
+            self.deltas.due = now + PATIENCE;
             return count;
         }
         for (token, deltas) in take(&mut self.deltas.waiting) {
@@ -67,6 +87,8 @@ impl Control {
             let (config, shared) = (&self.config, &mut self.shared);
             self.compiled = compile::compile(config, &self.macs, shared, &self.tables);
             self.tables = Arc::new(take(&mut self.compiled.tables));
+            let entries = self.shared.dynamic.len() + config.routes.len();
+            self.deltas.due = now + Duration::from_nanos(PAUSE.as_nanos() as u64 * entries as u64);
             self.change_tables(now);
         }
         count
