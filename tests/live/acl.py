@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 
-from rig import Rig, eventually, need, run
+from rig import PORTS, Rig, eventually, need, run
 
 need("ip", "ping", "/usr/bin/python3")
 
@@ -74,15 +74,7 @@ def routers(rig):
 name = "{name}"
 control = "{rig.socket(name)}"
 log = "json"
-[[port]]
-name = "lan"
-driver = "af-packet"
-device = "lan"
-[[port]]
-name = "wan"
-driver = "af-packet"
-device = "wan"
-[[interface]]
+""" + PORTS + f"""[[interface]]
 port = "lan"
 address = ["10.0.{own}.1/24"]
 [[interface]]
@@ -200,15 +192,7 @@ BRIDGE = """
 [node]
 name = "{name}"
 control = "{socket}"
-[[port]]
-name = "lan"
-driver = "af-packet"
-device = "lan"
-[[port]]
-name = "wan"
-driver = "af-packet"
-device = "wan"
-[[bridge]]
+""" + PORTS + """[[bridge]]
 name = "br"
 member = [{{ port = "lan"{lan} }}, {{ port = "wan" }}]
 """

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from rig import Rig, eventually, need, run
+from rig import PORTS, Rig, eventually, need, run
 
 need("ip", "ping", "ethtool")
 
@@ -28,15 +28,7 @@ PAE = bytes.fromhex("0180c2000003")
 GATEWAY = """[node]
 name = "{name}"
 control = "{name}.socket"
-[[port]]
-name = "lan"
-driver = "af-packet"
-device = "lan"
-[[port]]
-name = "wan"
-driver = "af-packet"
-device = "wan"
-[[interface]]
+""" + PORTS + """[[interface]]
 port = "lan"
 address = ["{lan}.1/24"]
 [[interface]]
@@ -149,12 +141,6 @@ class Flooded(Rig):
 
     def mka(self, name):
         return json.loads(self.ask(name, "show", "mka", "--json").stdout)["mka"][0]
-
-    def memory(self, process):
-        children = run("pgrep", "-P", process.pid, check=False).stdout.split()
-        pid = int(children[0]) if children else process.pid
-        status = open(f"/proc/{pid}/status").read()
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
 
     def mac(self, name, device):
         return self.do(name, "cat", f"/sys/class/net/{device}/address").stdout.strip()

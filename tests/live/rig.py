@@ -14,7 +14,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+# Both ports of a gateway's configuration.
+PORTS = """[[port]]
+name = "lan"
+driver = "af-packet"
+device = "lan"
+[[port]]
+name = "wan"
+driver = "af-packet"
+device = "wan"
+"""
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -204,6 +216,31 @@ class Rig:
         if check:
             assert sent == received == count, result.stdout
         return received
+
+    def lossless(self, change, at_least=2000):
+        """Pings in a hurry for as long as `change` takes: all must be answered. How many."""
+        answers, done = [], threading.Event()
+
+        def pings():
+            while not done.is_set() or len(answers) * 500 < at_least:
+                answers.append(self.ping(count=500, interval=0.002, check=False))
+
+        pinging = threading.Thread(target=pings)
+        pinging.start()
+        try:
+            change()
+        finally:
+            done.set()
+            pinging.join()
+        assert set(answers) == {500}, f"lost: {answers} of 500 each"
+        return sum(answers)
+
+    @staticmethod
+    def memory(process):
+        """KiB that a node has in memory."""
+        children = run("pgrep", "-P", process.pid, check=False).stdout.split()
+        with open(f"/proc/{children[0] if children else process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
 
     def drops(self, name):
         return {d["reason"]: d["packets"] for d in self.show(name)["drops"]}

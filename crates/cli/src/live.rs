@@ -1,7 +1,7 @@
 //! Parts that the commands around a running node share: reading a configuration, finding the node,
 //! ending with the right exit code.
 
-use crate::answer;
+use crate::answer::{self, Form};
 use clap::Args;
 use ferrule_daemon::api::{Client, Reply, socket_path};
 use ferrule_daemon::load::{self, Loaded};
@@ -43,6 +43,15 @@ impl Which {
         let config = &loaded.config;
         Client::connect(&socket_path(config.control.as_deref(), &config.name))
     }
+}
+
+/// Options of a command that asks a running node.
+#[derive(Args)]
+pub struct ClientArgs {
+    #[command(flatten)]
+    pub form: Form,
+    #[command(flatten)]
+    pub which: Which,
 }
 
 /// Reads a configuration with its key files.

@@ -1,12 +1,11 @@
 //! `ferrule route`: addresses, routes and labels given to a running node, beside its file.
 
-use crate::answer::Form;
-use crate::live::{Which, finish, unexpected};
+use crate::live::{ClientArgs, finish, unexpected};
 use clap::{ArgGroup, Args, Subcommand};
 use ferrule_daemon::api::{Reply, Request};
 use ferrule_daemon::{Blame, Fault};
 use ferrule_node::{
-    Delta, DynamicLabel, DynamicRoute, InterfaceAddress, NextHop, Prefix, RouteName,
+    Delta, DynamicLabel, DynamicRoute, InterfaceAddress, IpPrefix, NextHop, RouteName,
 };
 use serde_json::json;
 use std::io::Read;
@@ -48,12 +47,12 @@ enum What {
         .args(["via", "interface", "discard"]))]
     Add {
         /// Network, as 10.9.0.0/24.
-        prefix: Prefix,
+        prefix: IpPrefix,
         /// Routing table. Default: the global one.
         #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
         vrf: String,
         #[command(flatten)]
-        hops: Hops,
+        hops: NextHops,
         /// Packets are dropped.
         #[arg(long, conflicts_with_all = ["via", "interface", "labels"])]
         discard: bool,
@@ -61,17 +60,17 @@ enum What {
         #[arg(long, requires = "labels")]
         entropy_label: bool,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Drop a route.
     Drop {
         /// Network.
-        prefix: Prefix,
+        prefix: IpPrefix,
         /// Routing table. Default: the global one.
         #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
         vrf: String,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Say what becomes of packets with an incoming label.
     #[command(group = ArgGroup::new("where").required(true).multiple(true)
@@ -83,47 +82,47 @@ enum What {
         #[arg(long, value_name = "NAME", conflicts_with_all = ["via", "interface", "labels"])]
         to_vrf: Option<String>,
         #[command(flatten)]
-        hops: Hops,
+        hops: NextHops,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Drop an incoming label.
     DropLabel {
         /// Incoming label.
         label: u32,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Add an address to an interface.
     AddAddress {
         /// The interface.
         interface: String,
         /// Address with the length of its network's prefix.
-        address: Prefix,
+        address: IpPrefix,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Drop an address of an interface.
     DropAddress {
         /// The interface.
         interface: String,
         /// Address with the length of its network's prefix.
-        address: Prefix,
+        address: IpPrefix,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Change many at once: lines of JSON, all of them or none.
     Batch {
         /// File; `-` is standard input.
         file: PathBuf,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
 }
 
 /// Next hops; each flow takes one.
 #[derive(Args)]
-struct Hops {
+struct NextHops {
     /// Address of a next hop; several: each flow takes one.
     #[arg(long, value_name = "ADDRESS")]
     via: Vec<IpAddr>,
@@ -138,7 +137,7 @@ struct Hops {
     pipe: bool,
 }
 
-impl Hops {
+impl NextHops {
     fn paths(&self) -> Vec<NextHop> {
         let hop =
             |via| NextHop { via, interface: self.interface.clone(), labels: self.labels.clone() };
@@ -148,15 +147,6 @@ impl Hops {
             (all, _) => all.iter().map(|&via| hop(Some(via))).collect(),
         }
     }
-}
-
-/// The node, and the form of the answer.
-#[derive(Args)]
-struct Node {
-    #[command(flatten)]
-    form: Form,
-    #[command(flatten)]
-    which: Which,
 }
 
 impl RouteArgs {
@@ -170,23 +160,23 @@ impl RouteArgs {
             What::Add { prefix, vrf, hops, discard: _, entropy_label, node } => {
                 let (paths, pipe) = (hops.paths(), hops.pipe);
                 let route = DynamicRoute { vrf, prefix, paths, pipe, entropy_label };
-                node.ask(vec![Delta::SetRoute(route)])
+                ask(&node, vec![Delta::SetRoute(route)])
             }
             What::Drop { prefix, vrf, node } => {
-                node.ask(vec![Delta::DropRoute(RouteName { vrf, prefix })])
+                ask(&node, vec![Delta::DropRoute(RouteName { vrf, prefix })])
             }
             What::AddLabel { label, to_vrf, hops, node } => {
                 let (paths, pipe) = (hops.paths(), hops.pipe);
-                node.ask(vec![Delta::SetLabel(DynamicLabel { label, vrf: to_vrf, paths, pipe })])
+                ask(&node, vec![Delta::SetLabel(DynamicLabel { label, vrf: to_vrf, paths, pipe })])
             }
-            What::DropLabel { label, node } => node.ask(vec![Delta::DropLabel { label }]),
+            What::DropLabel { label, node } => ask(&node, vec![Delta::DropLabel { label }]),
             What::AddAddress { interface, address, node } => {
-                node.ask(vec![Delta::AddAddress(InterfaceAddress { interface, address })])
+                ask(&node, vec![Delta::AddAddress(InterfaceAddress { interface, address })])
             }
             What::DropAddress { interface, address, node } => {
-                node.ask(vec![Delta::DropAddress(InterfaceAddress { interface, address })])
+                ask(&node, vec![Delta::DropAddress(InterfaceAddress { interface, address })])
             }
-            What::Batch { file, node } => node.ask(batch(&file)?),
+            What::Batch { file, node } => ask(&node, batch(&file)?),
         }
     }
 }
@@ -216,23 +206,15 @@ fn deltas(text: &str) -> Result<Vec<Delta>, (usize, serde_json::Error)> {
     lines.map(|(line, n)| serde_json::from_str(line).map_err(|e| (n, e))).collect()
 }
 
-impl Node {
-    fn ask(&self, deltas: Vec<Delta>) -> Result<(), Fault> {
-        let count = deltas.len();
-        match self.which.connect()?.ask(&Request::Dynamic(deltas))? {
-            Reply::Done {} => {
-                let text = || match count {
-                    1 => "done; `ferrule show path` and `show mpls` have what is in force\n".into(),
-                    n => format!(
-                        "{n} done; `ferrule show path` and `show mpls` have what is in force\n"
-                    ),
-                };
-                self.form.give(json!({ "changes": count }), text);
-            }
-            reply => return Err(unexpected(reply)),
-        }
-        Ok(())
+fn ask(node: &ClientArgs, deltas: Vec<Delta>) -> Result<(), Fault> {
+    let count = deltas.len();
+    match node.which.connect()?.ask(&Request::Dynamic(deltas))? {
+        Reply::Done {} => node.form.give(json!({ "changes": count }), || {
+            format!("{count} done; `ferrule show path` and `show mpls` have what is in force\n")
+        }),
+        reply => return Err(unexpected(reply)),
     }
+    Ok(())
 }
 
 #[cfg(test)]

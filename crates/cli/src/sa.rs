@@ -1,7 +1,6 @@
 //! `ferrule sa`: SAs of tunnels with `keying = "external"`, given to a running node.
 
-use crate::answer::Form;
-use crate::live::{Which, end_on_interrupt, finish, unexpected};
+use crate::live::{ClientArgs, end_on_interrupt, finish, unexpected};
 use crate::paint::emit;
 use clap::{Args, Subcommand, ValueEnum};
 use ferrule_base::Secret;
@@ -51,7 +50,7 @@ enum What {
         #[command(flatten)]
         bounds: Bounds,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Seal by an outbound SA from now on.
     Use {
@@ -64,7 +63,7 @@ enum What {
         #[arg(long, value_name = "N")]
         worker: Option<usize>,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Give an SA other ends: key, numbers and window stay.
     Move {
@@ -80,19 +79,19 @@ enum What {
         #[arg(long, value_name = "OURS,THEIRS", value_delimiter = ',', num_args = 2)]
         ports: Option<Vec<u16>>,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Let go of an SA, once nothing is under way to it.
     Drop {
         #[command(flatten)]
         of: Of,
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
     /// Print what a keying program needs to know, until ctrl-C.
     Watch {
         #[command(flatten)]
-        node: Node,
+        node: ClientArgs,
     },
 }
 
@@ -139,15 +138,6 @@ struct Bounds {
     hard_octets: Option<u64>,
 }
 
-/// The node, and the form of the answer.
-#[derive(Args)]
-struct Node {
-    #[command(flatten)]
-    form: Form,
-    #[command(flatten)]
-    which: Which,
-}
-
 /// A number, decimal or with `0x`.
 fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
@@ -171,18 +161,18 @@ impl SaArgs {
                     Fault::new(Blame::Environment, what, "`ferrule init key --help`")
                 })?;
                 let (key, (soft, hard)) = (SecretText(Secret::new(text)), bounds.both());
-                node.ask(of, SaVerb::Add { key, worker, soft, hard }, "is there")
+                ask(&node, of, SaVerb::Add { key, worker, soft, hard }, "is there")
             }
             What::Use { tunnel, spi, worker, node } => {
                 let of = Of { tunnel, way: Way::Out, spi };
-                node.ask(of, SaVerb::Use { worker }, "seals from now on")
+                ask(&node, of, SaVerb::Use { worker }, "seals from now on")
             }
             What::Move { of, local, remote, ports, node } => {
                 let ports = ports.and_then(|ports| Some((*ports.first()?, *ports.get(1)?)));
-                node.ask(of, SaVerb::Move { local, remote, ports }, "has other ends")
+                ask(&node, of, SaVerb::Move { local, remote, ports }, "has other ends")
             }
-            What::Drop { of, node } => node.ask(of, SaVerb::Drop {}, "is gone"),
-            What::Watch { node } => node.watch(),
+            What::Drop { of, node } => ask(&node, of, SaVerb::Drop {}, "is gone"),
+            What::Watch { node } => watch(&node),
         }
     }
 }
@@ -198,45 +188,43 @@ impl Bounds {
     }
 }
 
-impl Node {
-    fn ask(&self, of: Of, verb: SaVerb, done: &str) -> Result<(), Fault> {
-        let Of { tunnel, way, spi } = of;
-        let way = match way {
-            Way::In => api::Way::In,
-            Way::Out => api::Way::Out,
-        };
-        let text = format!("tunnel {tunnel} {way}, SPI {spi:#x} {done}\n");
-        let object = json!({ "tunnel": tunnel, "way": way, "spi": spi, "done": verb.name() });
-        let request = Request::Sa(SaRequest { tunnel, way, spi, verb });
-        match self.which.connect()?.ask(&request)? {
-            Reply::Done {} => self.form.give(object, || text),
-            reply => return Err(unexpected(reply)),
-        }
-        Ok(())
+fn ask(node: &ClientArgs, of: Of, verb: SaVerb, done: &str) -> Result<(), Fault> {
+    let Of { tunnel, way, spi } = of;
+    let way = match way {
+        Way::In => api::Way::In,
+        Way::Out => api::Way::Out,
+    };
+    let text = format!("tunnel {tunnel} {way}, SPI {spi:#x} {done}\n");
+    let object = json!({ "tunnel": tunnel, "way": way, "spi": spi, "done": verb.name() });
+    let request = Request::Sa(SaRequest { tunnel, way, spi, verb });
+    match node.which.connect()?.ask(&request)? {
+        Reply::Done {} => node.form.give(object, || text),
+        reply => return Err(unexpected(reply)),
     }
+    Ok(())
+}
 
-    /// Prints notices as they come, each a line.
-    fn watch(&self) -> Result<(), Fault> {
-        let mut client = self.which.connect()?;
-        match client.ask(&Request::Notices {})? {
-            Reply::Done {} => {}
-            reply => return Err(unexpected(reply)),
-        }
-        end_on_interrupt(&client)?;
-        while let Some(reply) = client.receive()? {
-            let notice = match reply {
-                Reply::Notice(notice) => notice,
-                Reply::End { .. } => break,
-                reply => return Err(unexpected(reply)),
-            };
-            let line = match self.form.json {
-                true => serde_json::to_string(&notice).unwrap_or_else(|e| e.to_string()),
-                false => sentence(&notice),
-            };
-            emit(&mut stdout().lock(), &(line + "\n"));
-        }
-        Ok(())
+/// Prints notices as they come, each a line.
+fn watch(node: &ClientArgs) -> Result<(), Fault> {
+    let mut client = node.which.connect()?;
+    match client.ask(&Request::Notices {})? {
+        Reply::Done {} => {}
+        reply => return Err(unexpected(reply)),
     }
+    end_on_interrupt(&client)?;
+    while let Some(reply) = client.receive()? {
+        let notice = match reply {
+            Reply::Notice(notice) => notice,
+            Reply::End { .. } => break,
+            reply => return Err(unexpected(reply)),
+        };
+        let line = match node.form.json {
+            true => serde_json::to_string(&notice).unwrap_or_else(|e| e.to_string()),
+            false => sentence(&notice),
+        };
+        emit(&mut stdout().lock(), &(line + "\n"));
+    }
+    Ok(())
 }
 
 /// A notice in a line for people.

@@ -609,12 +609,12 @@ fn paths(control: &ControlView) -> Vec<PathView> {
     let words = in_words(config);
     let policy = |interface: usize| words[interface].clone();
     let mut all = Vec::new();
-    let own = |index: usize, (address, len): (IpAddr, u8), dynamic| {
+    let own = |index: usize, (address, len): (IpAddr, u8), what: &str, dynamic| {
         let interface = &config.interfaces[index];
         PathView {
             vrf: config.vrfs[interface.vrf].clone(),
             prefix: format!("{address}/{len}"),
-            via: format!("on {} (its own network)", interface.name),
+            via: format!("on {} ({what})", interface.name),
             labels: Vec::new(),
             mtu: interface.mtu,
             policy: policy(index),
@@ -622,9 +622,13 @@ fn paths(control: &ControlView) -> Vec<PathView> {
         }
     };
     for (index, interface) in config.interfaces.iter().enumerate() {
-        all.extend(interface.addresses.iter().map(|&address| own(index, address, false)));
+        let addresses = interface.addresses.iter();
+        all.extend(addresses.map(|&address| own(index, address, "its own network", false)));
     }
-    all.extend(control.dynamic_addresses().iter().map(|&(index, of)| own(index, of, true)));
+    all.extend(control.dynamic_addresses().iter().map(|of| {
+        let what = if of.has_network { "its own network" } else { "the address alone" };
+        own(of.interface, of.address, what, true)
+    }));
     let of_file = config.routes.iter().map(|route| (route, false));
     let dynamic = control.dynamic_routes().iter().map(|route| (route, true));
     for (route, dynamic) in of_file.chain(dynamic) {

@@ -103,15 +103,19 @@ impl Daemon {
     /// Goes on with configurations that were read.
     fn go_on(&mut self) {
         while let Some(Read { asker, purpose, loaded }) = self.reading.read() {
-            let done = loaded.and_then(|(loaded, lists)| match purpose {
-                Purpose::Apply { new_keys } => {
-                    self.supervisor.reloading();
-                    self.control.expect_lists(lists);
-                    let applied = self.change_to(loaded, new_keys);
-                    self.ready();
-                    applied
+            let done = loaded.and_then(|(loaded, lists)| {
+                // Changes of programs that are under way end first.
+                self.see_through(self.clock.now())?;
+                match purpose {
+                    Purpose::Apply { new_keys } => {
+                        self.supervisor.reloading();
+                        self.control.expect_lists(lists);
+                        let applied = self.change_to(loaded, new_keys);
+                        self.ready();
+                        applied
+                    }
+                    Purpose::Compare { new_keys } => self.compare(loaded, new_keys),
                 }
-                Purpose::Compare { new_keys } => self.compare(loaded, new_keys),
             });
             self.conclude(asker, purpose, done);
         }
@@ -124,7 +128,9 @@ impl Daemon {
     /// change now, they go on as they are.
     fn replace_lists(&mut self, whole: ReadyLists) {
         let now = self.clock.now();
-        let done = self.control.replace_lists(now, whole).map_err(|e| e.to_string());
+        let done = self.see_through(now).map_err(|e| e.to_string());
+        let done =
+            done.and_then(|()| self.control.replace_lists(now, whole).map_err(|e| e.to_string()));
         self.board.rouse_workers();
         let done = done.and_then(|()| self.see_through(now).map_err(|e| e.to_string()));
         if let Err(why) = done {
@@ -443,8 +449,6 @@ impl Daemon {
     /// ports and counters, comes first.
     fn change_to(&mut self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
         let Loaded { config, source, .. } = loaded;
-        // Changes of programs that are under way end first.
-        self.see_through(self.clock.now())?;
         let old = self.control.config();
         let same = |a: &PortConfig, b: &PortConfig| {
             (&a.name, &a.driver, a.worker) == (&b.name, &b.driver, b.worker)

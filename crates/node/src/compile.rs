@@ -224,8 +224,8 @@ pub(crate) fn compile(
 /// The addresses of each interface.
 fn addresses(config: &Config, active: &ActiveEntries) -> Vec<Vec<(IpAddr, u8)>> {
     let mut all: Vec<_> = config.interfaces.iter().map(|i| i.addresses.clone()).collect();
-    for &(interface, address) in &active.addresses {
-        all[interface].push(address);
+    for of in &active.addresses {
+        all[of.interface].push(of.address);
     }
     all
 }
@@ -537,12 +537,11 @@ impl Builder<'_> {
             }
         }
         self.routes_of(&self.active.routes, &mut per_vrf);
-        // Networks of addresses that programs gave come behind all that the file says.
-        for &(number, (address, len)) in &self.active.addresses {
-            let network = (crate::config::mask(address, len), len);
-            let via = self.way(&on_link(number));
-            let table = &mut per_vrf[self.config.interfaces[number].vrf];
-            table.push((network, route::Route::Via(via)));
+        for of in self.active.addresses.iter().filter(|of| of.has_network) {
+            let (address, len) = of.address;
+            let via = route::Route::Via(self.way(&on_link(of.interface)));
+            let table = &mut per_vrf[self.config.interfaces[of.interface].vrf];
+            table.push(((crate::config::mask(address, len), len), via));
         }
         self.routes_of(self.config.routes.iter().rev(), &mut per_vrf);
         // Own addresses stay the node's, in spite of any route.

@@ -45,7 +45,8 @@ pub use control::{
 };
 pub use counter::{Counter, CounterStore, INSTANCES, Reserved, StoreError, Volatile};
 pub use dynamic::{
-    DYNAMIC_MAX, Delta, DynamicLabel, DynamicRoute, InterfaceAddress, NextHop, Prefix, RouteName,
+    ActiveAddress, Delta, DynamicLabel, DynamicRoute, InterfaceAddress, IpPrefix, NextHop,
+    RouteName,
 };
 pub use ferrule_control::{Refused, Token};
 pub use incident::{Incident, SaName, Sender, Standing};

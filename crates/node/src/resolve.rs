@@ -97,8 +97,8 @@ impl Resolver {
         // Further next hops are asked for when packets wait for them, as any neighbour is.
         let named = tables.adjacencies.iter().zip(next_hops);
         let named = named.filter_map(|(a, hop)| Some((a.iface, (*hop)?)));
-        let mut new = HashSet::new();
-        let kept: Vec<_> = named.filter(|&hop| new.insert(hop)).take(KEPT_MAX).collect();
+        let mut seen = HashSet::new();
+        let kept: Vec<_> = named.filter(|&hop| seen.insert(hop)).take(KEPT_MAX).collect();
         let new: HashSet<_> = kept.iter().collect();
         for &(iface, ip) in self.kept.iter().filter(|k| !new.contains(k)) {
             self.core.handle_command(now, neighbour::Command::Release { iface, ip });

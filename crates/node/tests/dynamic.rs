@@ -5,7 +5,7 @@ mod net;
 use ferrule_base::{DropReason, Duration, MacAddr, Rng};
 use ferrule_dataplane::tables::IfaceKind;
 use ferrule_node::{
-    Delta, DynamicLabel, DynamicRoute, InterfaceAddress, NextHop, Prefix, Refused, RouteName,
+    Delta, DynamicLabel, DynamicRoute, InterfaceAddress, IpPrefix, NextHop, Refused, RouteName,
 };
 use net::{Host, Net, agreed, ethernet, mac, udp4};
 use std::fmt::Write;
@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-fn prefix(text: &str) -> Prefix {
+fn prefix(text: &str) -> IpPrefix {
     text.parse().unwrap()
 }
 
@@ -516,6 +516,43 @@ fn addresses_take_nothing_from_the_file() {
     assert_eq!(node.leaves("red", &[], [10, 11, 0, 1]), None);
     let other = node.change(vec![Delta::AddAddress(address("red", "203.0.113.1/16"))]);
     assert!(other.is_err_and(|Refused(told)| told.contains("drop it first")));
+}
+
+/// A view of the node has what is in force, and nothing else.
+#[test]
+fn entries_that_wait_are_not_said_to_be_in_force() {
+    let mut node = Node::new(1, "[[route]]\nprefix = \"10.9.0.0/24\"\nvia = \"192.0.2.8\"\n");
+    let by = || vec![hop(ROUTERS[1], &[])];
+    // To networks of the file, and of an address; by own addresses; one that is in force.
+    node.change(vec![
+        Delta::AddAddress(address("lan", "10.9.0.7/24")),
+        Delta::AddAddress(address("lan", "10.12.0.1/24")),
+        Delta::AddAddress(address("core", "10.12.0.2/24")),
+        route("", "10.9.0.0/24", by()),
+        route("", "192.0.2.0/24", by()),
+        route("", "10.12.0.0/24", by()),
+        route("", "10.13.0.0/24", vec![hop([192, 0, 2, 1], &[])]),
+        route("", "10.14.0.0/24", vec![hop([10, 12, 0, 1], &[])]),
+        route("", "10.15.0.0/24", by()),
+    ])
+    .unwrap();
+    let view = node.net.members[0].control.view();
+    let routes: Vec<_> = view.dynamic_routes().iter().map(|r| r.prefix.0.to_string()).collect();
+    assert_eq!(routes, ["10.15.0.0"]);
+    let mut networks: Vec<_> =
+        view.dynamic_addresses().iter().map(|a| (a.address.0.to_string(), a.has_network)).collect();
+    networks.sort();
+    let own = [("10.12.0.1", false), ("10.12.0.2", true), ("10.9.0.7", false)];
+    assert_eq!(networks, own.map(|(address, has)| (address.to_owned(), has)));
+    for (to, leaves) in [([10, 13, 0, 1], false), ([10, 14, 0, 1], false), ([10, 15, 0, 1], true)] {
+        assert_eq!(node.leaves("lan", &[], to).is_some(), leaves, "{to:?}");
+    }
+    // The next hop becomes the node's own, and is no longer.
+    let next_hop = || address("core", "192.0.2.9/24");
+    node.change(vec![Delta::AddAddress(next_hop())]).unwrap();
+    assert!(node.net.members[0].control.view().dynamic_routes().is_empty());
+    node.change(vec![Delta::DropAddress(next_hop())]).unwrap();
+    assert_eq!(node.net.members[0].control.view().dynamic_routes().len(), 1);
 }
 
 /// Next hops that nobody is leave room for hosts of the LAN.

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::mem::take;
 use std::sync::Arc;
 
-/// Pause after a change for each entry that was compiled: about what it took.
+/// Time from one change to the next for each entry that is compiled: about twice what that takes.
 const PAUSE: Duration = Duration::from_nanos(1500);
 
 /// A worker or card that takes no commands is asked so often.

@@ -202,14 +202,9 @@ impl Control {
                 (self.static_keys.sas, self.steps.filling) = (static_sas, filling);
                 self.follow_peers();
                 self.send_orders();
-                self.card_tables();
-                self.fill_wanting();
-                self.send_all(|control| Command::Ready(control.tables.clone()));
+                self.hand_out_tables();
             }
-            Step::Tables => {
-                self.card_tables();
-                self.send_all(|control| Command::Ready(control.tables.clone()));
-            }
+            Step::Tables => self.hand_out_tables(),
             Step::Switch => {
                 self.steps.filling.fill_vacant(&self.shared.directories, &self.sas);
                 self.send_all(|_| Command::Switch);
@@ -240,6 +235,13 @@ impl Control {
             }
             Step::Leave(changes) => self.order_secys(changes, Command::Leave),
         }
+    }
+
+    /// Gives cards their tables, and workers theirs to hold ready.
+    fn hand_out_tables(&mut self) {
+        self.card_tables();
+        self.fill_wanting();
+        self.send_all(|control| Command::Ready(control.tables.clone()));
     }
 
     /// Orders changes of SecYs, in their order.

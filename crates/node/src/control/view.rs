@@ -3,7 +3,7 @@
 
 use super::Control;
 use crate::config::{Config, LabelConfig, RouteConfig};
-use crate::dynamic::ActiveEntries;
+use crate::dynamic::{ActiveAddress, ActiveEntries};
 use crate::message::WorkerReport;
 use ferrule_base::{Drops, Ledger, MacAddr, PortId};
 use ferrule_control::mka::view::View;
@@ -89,8 +89,8 @@ impl ControlView {
         &self.config
     }
 
-    /// Addresses beside those of the configuration, each with the index of its interface.
-    pub fn dynamic_addresses(&self) -> &[(usize, (IpAddr, u8))] {
+    /// Addresses beside those of the configuration.
+    pub fn dynamic_addresses(&self) -> &[ActiveAddress] {
         &self.active.addresses
     }
 
