@@ -5,7 +5,8 @@
 The tunnel has no SA in its file. The first packet asks for one and is kept until the program has
 agreed on keys with the kernel, by datagrams that pass the policy if it likes; soft lifetimes ask for the next ones, twenty times under traffic
 without a packet lost. A key that is given again, also after `kill -9`, makes no nonce a second
-time. Then the kernel goes to another address, and the tunnel follows.
+time. A card in the port takes such keys, too. Then the kernel goes to another address, and the
+tunnel follows.
 """
 import json
 import os
@@ -67,6 +68,8 @@ class Program:
                 continue
             self.notices.append(said["notice"])
             kind = next(iter(said["notice"]))
+            if kind == "gone":
+                self.used = 0
             if kind == "acquire" or kind == "expires" and said["notice"][kind]["way"] == "out":
                 self.wants.put(kind)
 
@@ -297,6 +300,29 @@ def follows(check, bench):
     check.equal(node.stop(), 0, "a clean end")
 
 
+def on_a_card(check, bench):
+    check.case("keys of a card in the port, which a reset takes")
+    bench.guest.sh(f"ip xfrm state flush; {policies(HERE)}")
+    node = Node(bench.lab, gateway().replace('placement = "software"', 'placement = "inline"'))
+    program = Program(bench, node, soft={"packets": 100})
+    for round in (1, 2):
+        bench.wire.take()
+        check.silent(bench.host_ping("10.9.0.1", "1", "--wait 0.5"), "a card keeps no packets")
+        eventually("an SA is asked for", lambda: len(program.told("acquire")) == round
+                   and program.used > 0)
+        with program.agreed:
+            before = program.number
+        check.pings(bench.host_ping("10.9.0.1", "8-1300/4"), "there and back")
+        check.that(program.number >= before + 2, f"{program.number - before} changes of keys")
+        check.equal([f for f in bench.wire.take()[1] if not is_esp(f) and f[12:14] == b"\x08\x00"],
+                    [], "nothing in clear")
+        if round == 1:
+            check.that(node.ask("card", "reset", "wan"), "reset")
+            eventually("its keys are gone", lambda: len(program.told("gone")) == 2)
+            bench.guest.sh("ip xfrm state flush")
+    check.equal(node.stop(), 0, "a clean end")
+
+
 def main():
     signals_exit()
     need()
@@ -310,6 +336,7 @@ def main():
         by_hand(check, node, program)
         nonces_never_come_again(check, bench, node, program)
         check.equal(node.stop(), 0, "a clean end")
+        on_a_card(check, bench)
         follows(check, bench)
     check.done()
 

@@ -4,6 +4,7 @@
 //!   read ─ counters ─ build ─ open ports ─ socket ─ become node.user ─ threads
 //!                                                         │
 //!     main thread: control part, clients, metrics ◀───────┤  signal or `stop`
+//!     one thread: neighbours, MKA                 ◀───────┤       │
 //!     one thread per worker: packets              ◀───────┘       │
 //!                                                                 ▼
 //!   ports closed ─ drained ─ threads joined ─ exact counters kept ─ exit 0
@@ -20,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
 use crate::placing;
 use crate::programs::Orders;
+use crate::protocols;
 use crate::reading::Reading;
 use crate::reporting::Reporting;
 use crate::rights::{Rights, protect_memory};
@@ -71,6 +73,8 @@ pub struct Daemon {
     pub(crate) reporting: Reporting,
     pub(crate) orders: Orders,
     pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
+    /// Thread of the control protocols.
+    pub(crate) protocols: JoinHandle<()>,
 }
 
 /// Parts that a node needs before it can be built. Faults of the machine are found without opening
@@ -257,6 +261,8 @@ impl Daemon {
         let events = Events::begin(config)?;
         let metrics = listener.map(|l| Metrics::serve(l, &board)).transpose()?;
         let dashboard = web.map(|l| watch::serve(l, &board)).transpose()?;
+        let protocols = protocols::spawn(control.give_protocols(), clock, &board);
+        let protocols = protocols.map_err(no_thread)?;
         let threads = spawn_all(&prepared.config, workers, clock, &board)?;
         let Prepared { macs, source, .. } = prepared;
         Ok(Self {
@@ -281,6 +287,7 @@ impl Daemon {
             reporting: Reporting::default(),
             orders: Orders::default(),
             threads,
+            protocols,
         })
     }
 
@@ -315,6 +322,7 @@ impl Daemon {
         self.board.stop();
         // Every thread first: workers that share a range say how far it was used by all.
         let ended: Vec<_> = self.threads.into_iter().filter_map(|t| t.join().ok()).collect();
+        let _ = self.protocols.join();
         let now = self.clock.now();
         let reports: Vec<_> = ended.iter().map(|worker| worker.report(now)).collect();
         let Some(store) = &self.store else { return };
@@ -374,7 +382,11 @@ fn spawn_all(
             runtime::spawn(worker, core, clock, board)
         })
         .collect::<std::io::Result<_>>()
-        .map_err(|e| Fault::environment(format!("starting a thread: {e}"), "see `ulimit -u`"))
+        .map_err(no_thread)
+}
+
+fn no_thread(error: std::io::Error) -> Fault {
+    Fault::environment(format!("starting a thread: {error}"), "see `ulimit -u`")
 }
 
 /// A socket that becomes readable by these signals.

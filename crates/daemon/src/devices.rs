@@ -155,7 +155,7 @@ impl Daemon {
             // A worker that takes no commands keeps the dead one, which sends nothing either.
             let _ = self.control.attach_queue(index, queue, Box::new(Absent::default()));
         }
-        self.board.rouse_workers();
+        self.board.rouse_all();
     }
 
     /// Opens a port whose device is back. The error says why it could not; nothing, where
@@ -195,7 +195,7 @@ impl Daemon {
         let device = port.driver.device().unwrap_or_default();
         self.devices.opened(name, device, on);
         self.events.reopened(self.control.port_id(index), name, device);
-        self.board.rouse_workers();
+        self.board.rouse_all();
         Ok(())
     }
 

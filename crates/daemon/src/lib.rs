@@ -31,6 +31,7 @@ pub mod opening;
 mod placing;
 pub mod policies;
 mod programs;
+mod protocols;
 mod reading;
 mod recording;
 pub mod report;

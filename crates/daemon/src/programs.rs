@@ -84,7 +84,7 @@ impl Daemon {
         self.orders.under_way.insert(token, Asked { client, name: "dynamic" });
         self.server.keep_waiting(client);
         self.answer_orders();
-        self.board.rouse_workers();
+        self.board.rouse_all();
         false
     }
 
@@ -156,7 +156,7 @@ impl Daemon {
         };
         match sent {
             Ok(()) => {
-                self.board.rouse_workers();
+                self.board.rouse_all();
                 Reply::Done {}
             }
             Err(Refused(why)) => Reply::refused(&refused(why, "see docs/howto/keying.md")),

@@ -72,6 +72,8 @@ impl Sleeper {
 pub struct Board {
     /// The main thread, with the control part.
     pub control: Sleeper,
+    /// The control protocols.
+    pub protocols: Sleeper,
     workers: Vec<Sleeper>,
     /// Turns in which nothing moved, by worker, since the ports were closed.
     quiet: Vec<AtomicU64>,
@@ -90,6 +92,7 @@ impl Board {
     pub fn new(workers: usize, measured: bool) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             control: Sleeper::new()?,
+            protocols: Sleeper::new()?,
             workers: (0..workers).map(|_| Sleeper::new()).collect::<io::Result<_>>()?,
             quiet: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             pulse: AtomicU64::new(0),
@@ -103,6 +106,12 @@ impl Board {
     /// Wakes the workers that sleep: there are commands for them.
     pub fn rouse_workers(&self) {
         self.workers.iter().for_each(Sleeper::rouse);
+    }
+
+    /// Wakes workers and protocols that sleep: the control part changed something.
+    pub fn rouse_all(&self) {
+        self.rouse_workers();
+        self.protocols.rouse();
     }
 
     /// Gate for all queues of a port.
@@ -141,10 +150,15 @@ impl Board {
         all
     }
 
-    /// Ends all worker threads.
+    /// Ends the threads of workers and protocols.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.workers.iter().for_each(|w| w.wake.wake());
+        self.workers.iter().chain([&self.protocols]).for_each(|thread| thread.wake.wake());
+    }
+
+    /// True if the threads are to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 }
 
@@ -236,11 +250,11 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
     let me = worker.id() as usize;
     let mut set = PollSet::new();
     let mut last_moved = clock.now();
-    let mut handed_out = worker.handed_out();
-    while !board.stop.load(Ordering::Relaxed) {
+    let mut told = Told::of(worker);
+    while !board.is_stopped() {
         board.note_turn(me);
         let now = clock.now();
-        if turn(worker, now, board, &mut handed_out) > 0 {
+        if turn(worker, now, board, &mut told) > 0 {
             last_moved = now;
             board.quiet[me].store(0, Ordering::SeqCst);
             continue;
@@ -255,7 +269,7 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
         }
         let myself = &board.workers[me];
         myself.doze();
-        if turn(worker, clock.now(), board, &mut handed_out) == 0 {
+        if turn(worker, clock.now(), board, &mut told) == 0 {
             sleep(worker, clock, &mut set, myself);
         }
         myself.rise();
@@ -263,17 +277,35 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
     }
 }
 
-fn turn(worker: &mut LiveWorker, now: Instant, board: &Board, handed_out: &mut u64) -> usize {
-    let said = worker.said();
+/// Work that a worker has given to others so far.
+#[derive(PartialEq, Eq)]
+struct Told {
+    control: u64,
+    protocols: u64,
+    workers: u64,
+}
+
+impl Told {
+    fn of(worker: &LiveWorker) -> Self {
+        let protocols = worker.told_protocols();
+        Self { control: worker.said(), protocols, workers: worker.handed_out() }
+    }
+}
+
+fn turn(worker: &mut LiveWorker, now: Instant, board: &Board, before: &mut Told) -> usize {
     let moved = worker.turn(now);
-    if moved > 0 || worker.said() != said {
-        // A packet may be for the control part: it asks to be woken only when
-        // it has been asleep for a while, so this is no call per batch.
+    let told = Told::of(worker);
+    if moved > 0 || told != *before {
+        // A packet may make an SA ask for numbers: the control part asks to be woken only
+        // when it has been asleep for a while, so this is no call per batch.
         board.control.rouse();
-        if worker.handed_out() != *handed_out {
-            *handed_out = worker.handed_out();
+        if told.protocols != before.protocols {
+            board.protocols.rouse();
+        }
+        if told.workers != before.workers {
             board.rouse_workers();
         }
+        *before = told;
     }
     moved
 }

@@ -17,6 +17,7 @@ use ferrule_node::config::{PortConfig, differences};
 use ferrule_ports::os::PollSet;
 use std::io::Read as _;
 use std::os::fd::AsRawFd;
+use std::thread::JoinHandle;
 
 /// While packets pass, the control part looks this often.
 const TICK: Duration = Duration::from_millis(1);
@@ -47,7 +48,7 @@ impl Daemon {
             }
             let now = self.clock.now();
             if self.control.turn(now) > 0 {
-                self.board.rouse_workers();
+                self.board.rouse_all();
             }
             self.supervisor.turn(now, &self.board);
             self.mind_devices(now);
@@ -62,26 +63,32 @@ impl Daemon {
             tap.take_if(|t| t.turn(&self.control, &mut self.server, self.clock));
             if recording && tap.is_none() {
                 self.control.stop_recording();
-                self.board.rouse_workers();
+                self.board.rouse_all();
             }
             recording = tap.is_some();
             self.server.flush();
-            // A worker ends only when it is told to; if one panicked, the node
-            // does not go on as half of itself.
-            let broken = self.threads.iter().any(|t| t.is_finished());
-            if stop || broken {
-                self.stop(if broken {
-                    "a worker ended by itself"
-                } else {
-                    "a client asked for it"
-                });
-                let what = "a worker ended by itself: the node stopped";
+            if let Some(broken) = self.broken() {
+                self.stop(broken);
+                let what = format!("{broken}: the node stopped");
                 let remedy = "this is a defect: what it said above helps to find it";
-                return if broken { Err(Fault::environment(what, remedy)) } else { Ok(()) };
+                return Err(Fault::environment(what, remedy));
+            }
+            if stop {
+                self.stop("a client asked for it");
+                return Ok(());
             }
         }
         self.stop("a signal");
         Ok(())
+    }
+
+    /// A thread that ended although nobody told it to, if there is one: it panicked, and the node
+    /// does not go on as half of itself.
+    fn broken(&self) -> Option<&'static str> {
+        let worker = self.threads.iter().any(JoinHandle::is_finished);
+        let worker = worker.then_some("a worker ended by itself");
+        let protocols = self.protocols.is_finished();
+        worker.or(protocols.then_some("the thread of the protocols ended by itself"))
     }
 
     /// SIGHUP: the file that the node was started with, as it is now.
@@ -131,7 +138,7 @@ impl Daemon {
         let done = self.see_through(now).map_err(|e| e.to_string());
         let done =
             done.and_then(|()| self.control.replace_lists(now, whole).map_err(|e| e.to_string()));
-        self.board.rouse_workers();
+        self.board.rouse_all();
         let done = done.and_then(|()| self.see_through(now).map_err(|e| e.to_string()));
         if let Err(why) = done {
             events::failed(&format!("access lists keep their edits: {why}"));
@@ -202,7 +209,7 @@ impl Daemon {
         let due = self.control.poll_timeout().map_or(IDLE, |at| at.since(now)).min(IDLE);
         let due = if work > 0 { Duration::ZERO } else { due };
         if work > 0 {
-            self.board.rouse_workers();
+            self.board.rouse_all();
         }
         set.wait(Some(due)).map_err(failed)?;
         let woken = set.is_ready(woken);
@@ -274,7 +281,7 @@ impl Daemon {
     /// Facts for a report of now.
     fn facts(&mut self) -> Facts {
         let workers = self.control.request_reports();
-        self.board.rouse_workers();
+        self.board.rouse_all();
         let ports = self.control.config().ports.iter().map(|port| &port.name);
         let gone = ports.filter(|port| self.devices.is_gone(port)).cloned().collect();
         let (now, macs) = (self.clock.now(), self.macs.clone());
@@ -367,7 +374,7 @@ impl Daemon {
                 Reply::refused(&Fault::new(Blame::Configuration, what, remedy))
             }
         };
-        self.board.rouse_workers();
+        self.board.rouse_all();
         reply
     }
 
@@ -398,7 +405,7 @@ impl Daemon {
                 Reply::Ports { names, key_log }
             }
         };
-        self.board.rouse_workers();
+        self.board.rouse_all();
         let peer = self.server.peer(client);
         let name = if key_log {
             "capture with keys"
@@ -425,7 +432,7 @@ impl Daemon {
             }
             std::thread::sleep(LOOK_AGAIN);
             self.control.turn(now);
-            self.board.rouse_workers();
+            self.board.rouse_all();
         }
         Ok(())
     }
@@ -505,7 +512,7 @@ impl Daemon {
         }
         self.macs = macs;
         self.events.changed(&before, self.control.config());
-        self.board.rouse_workers();
+        self.board.rouse_all();
         self.see_through(now)?;
         Ok(Reply::Applied { opened: names, closed: applied.closed })
     }

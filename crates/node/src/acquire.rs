@@ -7,11 +7,11 @@
 //!   nobody answers ─▶ dropped; the next packet asks again
 //! ```
 
-use crate::control::Link;
 use crate::punt::{Class, Exchange};
 use ferrule_base::{Duration, Instant};
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::Packet;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Time that a keying program has to agree on an SA.
@@ -24,6 +24,8 @@ const HEADER: usize = 64;
 /// A slot without an SA.
 struct Asked {
     until: Instant,
+    /// First octets of the packet that asked.
+    header: Vec<u8>,
     /// The packet that asked, and its worker.
     kept: Option<(usize, Packet)>,
 }
@@ -46,47 +48,43 @@ impl Acquires {
         packet: Packet,
         exchange: &mut Exchange,
     ) -> Option<Vec<u8>> {
-        let slot = packet.meta().sa;
-        if self.asked.contains_key(&slot) {
+        let (slot, header) = (packet.meta().sa, header(&packet));
+        if !self.ask(now, slot, &header) {
             exchange.drop(packet, Class::Acquire.full());
             return None;
         }
-        let header = header(&packet);
-        let kept = if self.kept < KEPT_MAX {
+        if let Some(asked) = self.asked.get_mut(&slot).filter(|_| self.kept < KEPT_MAX) {
             self.kept += 1;
-            Some((worker, packet))
+            asked.kept = Some((worker, packet));
         } else {
             exchange.drop(packet, Class::Acquire.full());
-            None
-        };
-        let until = now + ACQUIRE_WAIT;
-        self.asked.insert(slot, Asked { until, kept });
-        self.due.push_back((until, slot));
+        }
         Some(header)
     }
 
-    /// Slots with a packet that waits, and its first octets.
+    /// An SA is asked for a slot. False: it is already.
+    pub fn ask(&mut self, now: Instant, slot: u32, header: &[u8]) -> bool {
+        let Entry::Vacant(vacant) = self.asked.entry(slot) else { return false };
+        let until = now + ACQUIRE_WAIT;
+        vacant.insert(Asked { until, header: header.to_vec(), kept: None });
+        self.due.push_back((until, slot));
+        true
+    }
+
+    /// Slots for which SAs are asked, and the first octets of the packet that asked.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, Vec<u8>)> {
-        let kept =
-            self.asked.iter().filter_map(|(&slot, asked)| Some((slot, asked.kept.as_ref()?)));
-        kept.map(|(slot, (_, packet))| (slot, header(packet)))
+        self.asked.iter().map(|(&slot, asked)| (slot, asked.header.clone()))
     }
 
     /// A slot has an SA for a worker, or for all: its packet goes back to the policy, unless it
     /// waits for another worker's.
-    pub fn answered(
-        &mut self,
-        slot: u32,
-        by: Option<usize>,
-        links: &mut [Link],
-        exchange: &mut Exchange,
-    ) {
+    pub fn answered(&mut self, slot: u32, by: Option<usize>, exchange: &mut Exchange) {
         let kept = self.asked.get(&slot).and_then(|asked| asked.kept.as_ref());
         if kept.is_some_and(|(at, _)| by.is_some_and(|by| by != *at)) {
             return;
         }
         if let Some((worker, packet)) = self.take(slot) {
-            exchange.inject(links, worker, Next::Policy, packet);
+            exchange.inject(worker, Next::Policy, packet);
         }
     }
 
@@ -136,6 +134,6 @@ impl Acquires {
 }
 
 /// First octets of a packet, for the keying program.
-fn header(packet: &Packet) -> Vec<u8> {
+pub(crate) fn header(packet: &Packet) -> Vec<u8> {
     packet.data().iter().copied().take(HEADER).collect()
 }

@@ -12,24 +12,23 @@
 //! Like a worker it has no thread and no clock: a driver calls
 //! [`Control::turn`].
 
-use crate::acquire::Acquires;
 use crate::card::{CardCommand, CardEngine};
+use crate::commands::Commands;
 use crate::compile::{self, Compiled, ReadyLists, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::incident::{Incident, Sender};
 use crate::instances::Instances;
-use crate::keying::Keying;
 use crate::leases::Leases;
 use crate::message::{Change, Command, Event, RING, Refusals, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
-use crate::punt::{self, BUDGET, Class, Exchange, Punted};
-use crate::resolve::Resolver;
+use crate::protocols::{Cores, Heard, Protocols};
+use crate::punt;
 use crate::sas::{Directories, Sas};
 use crate::secys::SecyOrders;
 use crate::static_keys::{self, Plan, StaticKeys, Version};
 use crate::worker::{Parts, Peer, Worker, lane};
-use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
+use ferrule_base::{Drops, Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_control::Entropy;
 use ferrule_control::mka::view::View;
 use ferrule_crypto::{Engine, Software};
@@ -37,9 +36,7 @@ use ferrule_dataplane::ipsec::SaDirectory;
 use ferrule_dataplane::route::Neighbours;
 use ferrule_dataplane::{Lease, Tables};
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
-use rtrb::{Consumer, Producer, RingBuffer};
-use std::collections::VecDeque;
-use std::net::IpAddr;
+use rtrb::{Consumer, RingBuffer};
 use std::ops::Sub;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -55,8 +52,6 @@ mod view;
 mod wants;
 
 use cards::{CardEngines, CardLink};
-pub use datagrams::Datagram;
-use datagrams::Datagrams;
 use deltas::Deltas;
 pub use orders::{AgreedSa, SaOrder};
 use peers::Peers;
@@ -113,33 +108,9 @@ pub struct Applied {
     pub closed: Vec<String>,
 }
 
-pub(crate) struct Link {
-    pub commands: Producer<Command>,
-    /// Steps of a change for which the ring had no room.
-    pub later: VecDeque<Command>,
-    pub events: Consumer<Event>,
-    pub punted: Punted,
-}
-
-impl Link {
-    /// Sends a command that must not be lost: if there is no room it waits.
-    pub fn send(&mut self, command: Command) {
-        if !self.later.is_empty() {
-            return self.later.push_back(command);
-        }
-        if let Err(rtrb::PushError::Full(command)) = self.commands.push(command) {
-            self.later.push_back(command);
-        }
-    }
-
-    /// Goes on with commands that wait.
-    fn send_later(&mut self) {
-        while !self.commands.is_full()
-            && let Some(command) = self.later.pop_front()
-        {
-            let _ = self.commands.push(command);
-        }
-    }
+struct Link {
+    commands: Commands,
+    events: Consumer<Event>,
 }
 
 /// The control part of a node.
@@ -166,23 +137,20 @@ pub struct Control {
     cache: PoolCache,
     leases: Leases,
     wants: Wants,
-    exchange: Exchange,
-    resolver: Resolver,
     external: External,
-    keying: Keying,
-    /// Input of the resolver: the tables that workers have, or are about to have.
-    resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
+    protocols: Protocols,
+    /// The protocols have a thread of their own.
+    are_apart: bool,
     steps: Steps,
     edges_due: Instant,
     incidents: Vec<Incident>,
-    work: ControlWork,
+    /// Orders, their answers and reports of workers so far, without those of the protocols.
+    tasks: u64,
 }
 
 /// Parts for tunnels whose keys come from outside, or whose other ends move.
 #[derive(Default)]
 struct External {
-    acquires: Acquires,
-    datagrams: Datagrams,
     peers: Peers,
     /// Instances of SAs, once a tunnel has keys from outside.
     instances: Option<Instances>,
@@ -230,10 +198,11 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let mut shared = Shared { secret, directories, neighbours, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
-    let (mut links, mut workers) = (Vec::new(), Vec::new());
+    let (mut links, mut workers, mut heard) = (Vec::new(), Vec::new(), Vec::new());
     for (id, (has, peers)) in mesh(config.cores.len()).into_iter().enumerate() {
         let (commands, commands_out) = RingBuffer::new(RING);
         let (events_in, events) = RingBuffer::new(RING);
+        let (answers_in, answers) = RingBuffer::new(RING);
         let (punts, punted) = punt::queues(secret);
         workers.push(Worker::new(Parts {
             id: id as u8,
@@ -245,13 +214,18 @@ pub fn build_with_cards<E: Engine<Packet>>(
             punts,
             commands: commands_out,
             events: events_in,
+            answers: answers_in,
         }));
-        links.push(Link { commands, later: VecDeque::new(), events, punted });
+        let commands = Commands::new(commands);
+        heard.push((Heard { events: answers, punted }, commands.clone()));
+        links.push(Link { commands, events });
     }
     let static_keys = StaticKeys::default();
     let version = Version { config: &config, compiled: &compiled };
     let plan = static_keys.plan(version, &macs, version, &mut leases)?;
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
+    let slots = shared.directories.workers.clone();
+    let protocols = Protocols::new(heard, pool.cache(), entropy, resolved, slots);
     let mut control = Control {
         config: Arc::new(config),
         tables,
@@ -269,21 +243,18 @@ pub fn build_with_cards<E: Engine<Packet>>(
         cache: pool.cache(),
         leases,
         wants: Wants::default(),
-        exchange: Exchange::new(pool.cache()),
-        resolver: Resolver::new(),
         external: External::default(),
-        keying: Keying::new(entropy),
-        resolved,
+        protocols,
+        are_apart: false,
         steps: Steps::default(),
         edges_due: now + EDGE_INTERVAL,
         incidents: Vec::new(),
-        work: ControlWork::default(),
+        tasks: 0,
     };
     control.fit_cards();
     control.begin(plan);
     control.card_tables();
-    control.configure_resolver(now);
-    control.configure_keying(now);
+    control.configure_protocols(now);
     Ok((control, workers))
 }
 
@@ -356,8 +327,14 @@ impl Control {
         let of_port = self.config.interfaces.iter().filter(|i| i.port == index);
         let ifaces = of_port.filter_map(|i| self.shared.ifaces.get(&i.name));
         let ifaces: Vec<u16> = ifaces.map(|iface| iface as u16).collect();
-        self.resolver.forget(now, &ifaces);
+        self.protocols.lock().resolver.forget(now, &ifaces);
         self.configure_resolver(now);
+    }
+
+    /// The control protocols, for a thread of their own: from now on it turns them.
+    pub fn give_protocols(&mut self) -> Protocols {
+        self.are_apart = true;
+        self.protocols.clone()
     }
 
     /// Number of queues of a port, each to be attached.
@@ -367,25 +344,19 @@ impl Control {
 
     /// Does what is due: protocol messages, neighbours, counters.
     pub fn turn(&mut self, now: Instant) -> usize {
-        let (mut done, mut heard, made) = (0, 0, self.exchange.made());
+        let mut done = 0;
         for worker in 0..self.links.len() {
             for _ in 0..RING {
                 let Ok(event) = self.links[worker].events.pop() else { break };
                 self.handle(now, Seat::Worker(worker), event);
                 done += 1;
             }
-            heard += self.take_punted(now, worker);
         }
-        done += heard + self.hear_cards(now);
+        done += self.hear_cards(now);
         let news = self.sas.turn_lives(now);
         self.incidents.extend(news);
         done += self.send_orders() + self.step(now) + self.turn_deltas(now) + self.turn_sas();
         done += self.mind_wants(now);
-        done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
-        done += self.keying.turn(now, &mut self.links, &mut self.exchange);
-        done += self.external.acquires.turn(now, &mut self.exchange);
-        self.incidents.extend(self.keying.take_incidents());
-        self.incidents.extend(self.resolver.take_incidents());
         for (record, left) in self.leases.take_low() {
             let sender = self.sender(record);
             self.incidents.extend(sender.map(|sa| Incident::SaExpires(sa, left)));
@@ -395,60 +366,46 @@ impl Control {
             self.incidents.extend(self.leases.keep_edges_again());
             self.ask_edges();
         }
-        let messages = heard as u64 + self.exchange.made() - made;
-        self.work.messages += messages;
-        self.work.tasks += (done as u64).saturating_sub(messages);
+        self.tasks += done as u64;
+        if !self.are_apart {
+            done += self.protocols.turn(now).done;
+        }
+        self.hear_protocols();
         done
+    }
+
+    /// Takes what the protocols have to tell.
+    fn hear_protocols(&mut self) {
+        let mut cores = self.protocols.lock();
+        let (asked, incidents) = (cores.take_asked(), cores.take_incidents());
+        drop(cores);
+        let asked = asked.into_iter().filter_map(|(slot, header)| self.wanted(slot, header));
+        let asked: Vec<_> = asked.collect();
+        self.incidents.extend(incidents.into_iter().chain(asked));
     }
 
     /// Work of all turns.
-    pub const fn work(&self) -> ControlWork {
-        self.work
-    }
-
-    /// Packets of a worker, of each class so many.
-    fn take_punted(&mut self, now: Instant, worker: usize) -> usize {
-        let mut done = 0;
-        for class in Class::ALL {
-            for _ in 0..BUDGET {
-                let Some(packet) = self.links[worker].punted.pop(class) else { break };
-                let exchange = &mut self.exchange;
-                exchange.take();
-                match class {
-                    Class::Eapol => self.keying.handle_message(now, packet, exchange),
-                    Class::Neighbour | Class::Discovery => {
-                        self.resolver.handle_message(now, packet, exchange)
-                    }
-                    Class::Waiting => {
-                        let (tables, next_hops) = &self.resolved;
-                        let by = (&**tables, &**next_hops);
-                        self.resolver.handle_waiting(now, worker, packet, by, exchange);
-                    }
-                    Class::Acquire => self.acquire(now, worker, packet),
-                    Class::Keying => self.hear_datagram(packet),
-                }
-                done += 1;
-            }
-        }
-        done
+    pub fn work(&self) -> ControlWork {
+        let (messages, tasks) = self.protocols.lock().work();
+        ControlWork { messages, tasks: self.tasks + tasks }
     }
 
     /// True if a worker sent something that [`turn`](Self::turn) would take.
     #[inline]
     pub fn has_mail(&self) -> bool {
-        self.links.iter().any(|l| !l.events.is_empty() || !l.punted.is_empty())
+        self.links.iter().any(|link| !link.events.is_empty())
+            || (!self.are_apart && self.protocols.lock().has_mail())
             || self.cards.iter().any(CardLink::has_mail)
     }
 
     /// Time of the next necessary [`turn`](Self::turn).
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
-        let cores = [self.resolver.poll_timeout(), self.keying.poll_timeout()];
-        let waiting = [self.sas.poll_timeout(), self.external.acquires.poll_timeout()];
+        let protocols = if self.are_apart { None } else { self.protocols.lock().poll_timeout() };
         // They wait for the end of a change that is under way.
         let deltas = self.deltas.poll_timeout().filter(|_| !self.is_changing());
-        let cores = cores.into_iter().chain(waiting).chain([deltas]);
-        cores.chain(own).flatten().min()
+        let others = [protocols, self.sas.poll_timeout(), deltas];
+        others.into_iter().chain(own).flatten().min()
     }
 
     /// Incidents since the last call.
@@ -535,7 +492,8 @@ impl Control {
         self.tables = tables;
         for &(id, worker) in &old_ports {
             if self.cards.iter().any(|c| c.id == id) {
-                self.sas.forget_card(id);
+                self.lose_agreed(id);
+                self.sas.forget_card(&self.shared.directories, id);
                 self.send_step(worker, Command::DetachPort(id));
                 self.cards.retain(|c| c.id != id);
             }
@@ -547,7 +505,7 @@ impl Control {
             self.sas.give_up(&agreed);
             plan.esp.gone.push(agreed);
         }
-        self.keying.leave(&config, &compiled.ports, macs, &mut self.links);
+        self.protocols.leave(&config, &compiled.ports, macs);
         self.config = Arc::new(config);
         self.compiled = compiled;
         self.shared = shared;
@@ -569,14 +527,16 @@ impl Control {
         Ok(())
     }
 
-    fn configure_resolver(&mut self, now: Instant) {
-        let (tables, next_hops) = &self.resolved;
-        self.resolver.configure(now, &self.config, tables, &self.shared, next_hops);
+    /// Tells the protocols what is in force.
+    fn configure_protocols(&self, now: Instant) {
+        self.configure_resolver(now);
+        let (ids, macs) = (&self.compiled.ports, &self.macs);
+        self.protocols.lock().keying.configure(now, &self.config, ids, macs);
     }
 
-    fn configure_keying(&mut self, now: Instant) {
-        let (ids, macs) = (&self.compiled.ports, &self.macs);
-        self.keying.configure(now, &self.config, ids, macs);
+    fn configure_resolver(&self, now: Instant) {
+        let Cores { resolver, resolved: (tables, next_hops), .. } = &mut *self.protocols.lock();
+        resolver.configure(now, &self.config, tables, &self.shared.ifaces, next_hops);
     }
 
     fn may_become(&self, config: &Config) -> Result<(), BuildError> {
@@ -647,7 +607,8 @@ impl Control {
     }
 
     fn send(&mut self, worker: usize, command: Command) -> Result<(), BuildError> {
-        self.links[worker].commands.push(command).map_err(|_| BuildError::Stuck)
+        let sent = self.links[worker].commands.try_send(command);
+        if sent { Ok(()) } else { Err(BuildError::Stuck) }
     }
 
     fn handle(&mut self, now: Instant, seat: Seat, event: Event) {
@@ -662,17 +623,17 @@ impl Control {
             }
             Event::Heard(sa, from) => self.heard_elsewhere(sa, from),
             Event::Reached(step) => self.reached(seat, step),
-            Event::Done(token, done) => self.done(now, token, done),
-            Event::NextPn { secy, an, pn } => self.keying.next_pn(now, secy, an, pn),
+            Event::Done(token, done) => self.done(token, done),
+            Event::Acquire(slot, header) => self.card_acquires(now, slot, header),
             Event::Failed(what) => self.incidents.push(Incident::Other(what)),
-            // Cards alone say so; `hear_cards` sees to it.
-            Event::CardEmpty | Event::CardAlive => {}
+            // Of the protocols, and of cards: `hear_cards` sees to those.
+            Event::NextPn { .. } | Event::CardEmpty | Event::CardAlive => {}
         }
     }
 
     fn ask_edges(&mut self) {
-        for link in &mut self.links {
-            let _ = link.commands.push(Command::Edges);
+        for link in &self.links {
+            link.commands.try_send(Command::Edges);
         }
         self.ask_cards();
     }
@@ -689,8 +650,8 @@ impl Control {
 
     fn request<T>(&mut self, request: fn(mpsc::Sender<T>) -> Command) -> Receiver<T> {
         let (sender, receiver) = channel();
-        for link in &mut self.links {
-            let _ = link.commands.push(request(sender.clone()));
+        for link in &self.links {
+            link.commands.try_send(request(sender.clone()));
         }
         receiver
     }
@@ -714,17 +675,19 @@ impl Control {
 
     /// Neighbours, for `show neighbours`.
     pub fn neighbours(&self) -> Vec<(String, std::net::IpAddr, MacAddr)> {
-        self.resolver.neighbours(&self.tables)
+        let cores = self.protocols.lock();
+        cores.resolver.neighbours(&cores.resolved.0)
     }
 
     /// MKA entities, for `show mka`: the name of each port and its state.
-    pub fn mka(&self) -> impl Iterator<Item = (&str, View)> {
-        self.keying.views()
+    pub fn mka(&self) -> Vec<(String, View)> {
+        let cores = self.protocols.lock();
+        cores.keying.views().map(|(port, view)| (port.to_owned(), view)).collect()
     }
 
     /// Drops of the control part.
-    pub fn drops(&self) -> &ferrule_base::Drops {
-        self.exchange.drops()
+    pub fn drops(&self) -> Drops {
+        self.protocols.lock().exchange.drops().clone()
     }
 
     /// Lets every worker record the packets that `filter` selects, each into a ring of its
@@ -744,8 +707,8 @@ impl Control {
 
     /// Ends all recording.
     pub fn stop_recording(&mut self) {
-        for link in &mut self.links {
-            let _ = link.commands.push(Command::Record(None));
+        for link in &self.links {
+            link.commands.try_send(Command::Record(None));
         }
     }
 }

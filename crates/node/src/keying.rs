@@ -13,9 +13,8 @@ mod port;
 
 use crate::compile::default_sci;
 use crate::config::Config;
-use crate::control::Link;
 use crate::incident::Incident;
-use crate::message::{Change, Command};
+use crate::message::Command;
 use crate::punt::Exchange;
 use crate::turn::{Carrier, TurnBounds, turn};
 use ferrule_base::{DropReason, Instant, MacAddr, PortId};
@@ -70,7 +69,13 @@ impl Keying {
     /// Gives up entities that another configuration has not, or otherwise, before anything else
     /// of it is done. Nothing passes under their SAKs from then on, and nothing in clear; their
     /// orders under way are answered to nobody.
-    pub fn leave(&mut self, config: &Config, ids: &[PortId], macs: &[MacAddr], links: &mut [Link]) {
+    pub fn leave(
+        &mut self,
+        config: &Config,
+        ids: &[PortId],
+        macs: &[MacAddr],
+        exchange: &Exchange,
+    ) {
         self.ports.retain(|id, keyed| {
             let stays = config.secys.iter().any(|secy| {
                 let sci = secy.sci.unwrap_or(default_sci(macs[secy.port]));
@@ -78,7 +83,7 @@ impl Keying {
             });
             if !stays {
                 for changes in keyed.ending() {
-                    send(keyed.worker, Token(0), changes, links);
+                    exchange.send(keyed.worker, Command::Order(Token(0), changes));
                 }
             }
             stays
@@ -112,7 +117,7 @@ impl Keying {
     }
 
     /// Timers, orders and messages of the cores.
-    pub fn turn(&mut self, now: Instant, links: &mut [Link], exchange: &mut Exchange) -> usize {
+    pub fn turn(&mut self, now: Instant, exchange: &mut Exchange) -> usize {
         let mut done = 0;
         let mut ports = std::mem::take(&mut self.ports);
         for keyed in ports.values_mut() {
@@ -121,18 +126,18 @@ impl Keying {
             while unasked < TURN_MAX
                 && let Some(changes) = keyed.poll_unasked()
             {
-                send(keyed.worker, Token(0), changes, links);
+                exchange.send(keyed.worker, Command::Order(Token(0), changes));
                 unasked += 1;
             }
             let bounds = TurnBounds { orders: TURN_MAX - unasked, messages: TURN_MAX };
             let keying = &mut *self;
-            done += unasked + turn(&mut PortTurn { keying, keyed, links, exchange }, now, bounds);
+            done += unasked + turn(&mut PortTurn { keying, keyed, exchange }, now, bounds);
         }
         self.ports = ports;
         if now >= self.pns_due && !self.ports.is_empty() {
             let bounded = self.ports.values().any(|keyed| keyed.delay_protect);
             self.pns_due = now + if bounded { BOUNDED_HELLO } else { HELLO };
-            links.iter_mut().for_each(|link| _ = link.commands.push(Command::NextPns));
+            exchange.ask(|| Command::NextPns);
         }
         done
     }
@@ -166,7 +171,6 @@ impl Keying {
 struct PortTurn<'a> {
     keying: &'a mut Keying,
     keyed: &'a mut Keyed,
-    links: &'a mut [Link],
     exchange: &'a mut Exchange,
 }
 
@@ -180,25 +184,19 @@ impl Carrier for PortTurn<'_> {
     /// The port's worker answers.
     fn order(&mut self, token: Token, order: Order) -> Option<Result<(), Refused>> {
         let own = self.keying.next_token(self.keyed.id, token);
-        send(self.keyed.worker, own, self.keyed.obey(token, order), self.links);
+        let changes = self.keyed.obey(token, order);
+        self.exchange.send(self.keyed.worker, Command::Order(own, changes));
         None
     }
 
     fn transmit(&mut self, (): (), frame: &[u8]) {
         if let Some(mut packet) = self.exchange.make(frame) {
             packet.meta_mut().port = self.keyed.id;
-            self.exchange.inject(self.links, self.keyed.worker, Next::TransmitFirst, packet);
+            self.exchange.inject(self.keyed.worker, Next::TransmitFirst, packet);
         }
     }
 
     fn news(&mut self, news: News) {
         self.keying.incidents.push(Incident::Mka { port: self.keyed.name.clone(), news });
-    }
-}
-
-/// Sends changes, which come behind all that was sent before.
-fn send(worker: usize, token: Token, changes: Vec<Change>, links: &mut [Link]) {
-    if let Some(link) = links.get_mut(worker) {
-        link.send(Command::Order(token, changes));
     }
 }

@@ -14,11 +14,13 @@
 mod acquire;
 mod associations;
 pub mod card;
+mod commands;
 mod compile;
 pub mod config;
 mod control;
 pub mod counter;
 mod dynamic;
+mod events;
 mod incident;
 mod instances;
 mod keying;
@@ -26,6 +28,7 @@ mod leases;
 mod lives;
 pub mod message;
 pub mod probe;
+mod protocols;
 mod punt;
 mod resolve;
 mod runner;
@@ -40,8 +43,8 @@ mod worker;
 pub use compile::{ReadyLists, default_sci, made_mac};
 pub use config::{Config, ConfigError};
 pub use control::{
-    AgreedSa, Applied, BuildError, Control, ControlView, ControlWork, Datagram, Environment,
-    SaOrder, build, build_with_cards,
+    AgreedSa, Applied, BuildError, Control, ControlView, ControlWork, Environment, SaOrder, build,
+    build_with_cards,
 };
 pub use counter::{Counter, CounterStore, INSTANCES, Reserved, StoreError, Volatile};
 pub use dynamic::{
@@ -50,6 +53,8 @@ pub use dynamic::{
 };
 pub use ferrule_control::{Refused, Token};
 pub use incident::{Incident, SaName, Sender, Standing};
+pub use protocols::datagrams::Datagram;
+pub use protocols::{ProtocolTurn, Protocols};
 pub use sas::Sa;
 pub use static_keys::{CounterId, counters};
 pub use worker::Worker;

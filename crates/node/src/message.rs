@@ -191,6 +191,8 @@ pub(crate) enum Event {
     Reached(u64),
     /// A request failed, with the reason.
     Failed(String),
+    /// A packet at a card has no SA: its slot and its first octets.
+    Acquire(u32, Vec<u8>),
     /// A card has no tables: it was reset.
     CardEmpty,
     /// A card answers.

@@ -10,7 +10,7 @@
 
 mod known;
 
-use crate::control::Link;
+use crate::commands::Commands;
 use crate::message::Command;
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_dataplane::Tables;
@@ -119,8 +119,9 @@ impl Punted {
     }
 }
 
-/// The control part's packets, and its share of the ledger.
+/// Packets of the control protocols, their commands to workers, and their share of the ledger.
 pub(crate) struct Exchange {
+    commands: Vec<Commands>,
     cache: PoolCache,
     drops: Drops,
     made: u64,
@@ -130,9 +131,9 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(cache: PoolCache) -> Self {
+    pub fn new(cache: PoolCache, commands: Vec<Commands>) -> Self {
         let drops = Drops::default();
-        Self { cache, drops, made: 0, consumed: 0, handed_in: 0, handed_out: 0 }
+        Self { commands, cache, drops, made: 0, consumed: 0, handed_in: 0, handed_out: 0 }
     }
 
     /// A worker handed a packet over.
@@ -164,17 +165,31 @@ impl Exchange {
     }
 
     /// Hands a packet to a worker.
-    pub fn inject(&mut self, links: &mut [Link], worker: usize, next: Next, packet: Packet) {
-        let Some(link) = links.get_mut(worker) else {
+    pub fn inject(&mut self, worker: usize, next: Next, packet: Packet) {
+        let Some(commands) = self.commands.get(worker) else {
             return self.drop(packet, DropReason::PortDown);
         };
-        match link.commands.push(Command::Inject(next, packet)) {
+        match commands.inject(next, packet) {
             Ok(()) => self.handed_out += 1,
-            Err(rtrb::PushError::Full(Command::Inject(_, packet))) => {
-                self.drop(packet, DropReason::HandoffFull);
-            }
-            Err(_) => {}
+            Err(packet) => self.drop(packet, DropReason::HandoffFull),
         }
+    }
+
+    /// Sends a worker a command that must not be lost.
+    pub fn send(&self, worker: usize, command: Command) {
+        if let Some(commands) = self.commands.get(worker) {
+            commands.send(command);
+        }
+    }
+
+    /// Sends every worker a command, as far as there is room.
+    pub fn ask(&self, command: impl Fn() -> Command) {
+        self.commands.iter().for_each(|commands| _ = commands.try_send(command()));
+    }
+
+    /// Goes on with commands that wait for room.
+    pub fn send_later(&self) {
+        self.commands.iter().for_each(Commands::send_later);
     }
 
     /// Its share of the ledger, without packets that others hold.

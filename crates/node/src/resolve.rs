@@ -8,11 +8,10 @@
 //!                                   └── unreachable ──▶ worker (IcmpError)
 //! ```
 
-use crate::compile::Shared;
 use crate::config::Config;
-use crate::control::Link;
 use crate::incident::Incident;
 use crate::punt::{Class, Exchange};
+use crate::stable::Numbers;
 use crate::turn::{Carrier, TurnBounds, turn};
 use ferrule_base::{DropReason, Instant, MacAddr, VrfId};
 use ferrule_control::neighbour::config::{KEPT_MAX, PENDING_MAX};
@@ -74,12 +73,12 @@ impl Resolver {
         now: Instant,
         config: &Config,
         tables: &Tables,
-        shared: &Shared,
+        ifaces: &Numbers,
         next_hops: &[Option<IpAddr>],
     ) {
         let mut interfaces = Vec::new();
         for interface in &config.interfaces {
-            let Some(id) = shared.ifaces.get(&interface.name) else { continue };
+            let Some(id) = ifaces.get(&interface.name) else { continue };
             let Some(IfaceKind::Routed(routed)) = tables.ifaces.get(id).map(|i| &i.kind) else {
                 continue;
             };
@@ -201,27 +200,21 @@ impl Resolver {
     }
 
     /// Timers, orders and messages of the core.
-    pub fn turn(
-        &mut self,
-        now: Instant,
-        tables: &Tables,
-        links: &mut [Link],
-        exchange: &mut Exchange,
-    ) -> usize {
-        turn(&mut Resolving { resolver: self, tables, links, exchange }, now, BOUNDS)
+    pub fn turn(&mut self, now: Instant, tables: &Tables, exchange: &mut Exchange) -> usize {
+        turn(&mut Resolving { resolver: self, tables, exchange }, now, BOUNDS)
     }
 
     /// Packets that waited for a neighbour go on.
-    fn release(&mut self, iface: u16, ip: IpAddr, links: &mut [Link], exchange: &mut Exchange) {
+    fn release(&mut self, iface: u16, ip: IpAddr, exchange: &mut Exchange) {
         self.no_longer_wait(iface, ip, |w| {
-            exchange.inject(links, w.worker, Next::Output, w.packet);
+            exchange.inject(w.worker, Next::Output, w.packet);
         });
     }
 
     /// Packets that waited for a neighbour in vain: the sender of each is told.
-    fn give_up(&mut self, iface: u16, ip: IpAddr, links: &mut [Link], exchange: &mut Exchange) {
+    fn give_up(&mut self, iface: u16, ip: IpAddr, exchange: &mut Exchange) {
         self.no_longer_wait(iface, ip, |mut w| match route::unanswered(&mut w.packet) {
-            Some(next) => exchange.inject(links, w.worker, next, w.packet),
+            Some(next) => exchange.inject(w.worker, next, w.packet),
             None => exchange.drop(w.packet, DropReason::NoNeighbour),
         });
     }
@@ -263,7 +256,6 @@ impl Resolver {
 struct Resolving<'a> {
     resolver: &'a mut Resolver,
     tables: &'a Tables,
-    links: &'a mut [Link],
     exchange: &'a mut Exchange,
 }
 
@@ -287,7 +279,7 @@ impl Carrier for Resolving<'_> {
                     return Some(Err(Refused(why.into())));
                 }
                 known.insert((iface, ip), mac);
-                self.resolver.release(iface, ip, self.links, self.exchange);
+                self.resolver.release(iface, ip, self.exchange);
             }
             Order::Remove { iface, ip } => {
                 known.remove(&(iface, ip));
@@ -299,7 +291,7 @@ impl Carrier for Resolving<'_> {
     }
 
     fn transmit(&mut self, iface: u16, frame: &[u8]) {
-        send(iface, frame, self.tables, self.links, self.exchange);
+        send(iface, frame, self.tables, self.exchange);
     }
 
     fn news(&mut self, news: News) {
@@ -307,7 +299,7 @@ impl Carrier for Resolving<'_> {
             News::Unreachable { iface, ip } => {
                 self.tables.neighbours.give_up(iface, ip);
                 self.resolver.look_for(iface, ip, self.tables);
-                return self.resolver.give_up(iface, ip, self.links, self.exchange);
+                return self.resolver.give_up(iface, ip, self.exchange);
             }
             News::Unique { iface, ip } => {
                 if let Some(vrf) = self.resolver.withheld.remove(&(iface, ip)) {
@@ -333,20 +325,14 @@ fn name(tables: &Tables, iface: u16) -> &str {
 }
 
 /// A message of the core, with the interface's tag, to the port's worker.
-fn send(
-    iface: u16,
-    frame: &[u8],
-    tables: &Tables,
-    links: &mut [Link],
-    exchange: &mut Exchange,
-) -> Option<()> {
+fn send(iface: u16, frame: &[u8], tables: &Tables, exchange: &mut Exchange) -> Option<()> {
     let interface = tables.ifaces.get(iface as usize)?;
     let port = tables.ports.get(interface.port.0 as usize)?;
     let mut packet = exchange.make(frame)?;
     packet.meta_mut().port = interface.port;
     packet.meta_mut().iface = iface;
     match link::tag_out(interface, 0, &mut packet) {
-        Ok(()) => exchange.inject(links, port.owner.into(), Next::Emit, packet),
+        Ok(()) => exchange.inject(port.owner.into(), Next::Emit, packet),
         Err(reason) => exchange.drop(packet, reason),
     }
     Some(())
@@ -375,7 +361,7 @@ mod tests {
     #[test]
     fn neighbour_of_an_interface_that_is_gone_is_refused_and_told() {
         let (mut resolver, tables) = (Resolver::new(), Tables::default());
-        let mut exchange = Exchange::new(Pool::heap(16, 2048).cache());
+        let mut exchange = Exchange::new(Pool::heap(16, 2048).cache(), Vec::new());
         let (now, mac) = (Instant::from_secs(1), MacAddr([2, 0, 0, 0, 0, 1]));
         let v4 = vec![([10, 0, 0, 1].into(), 24)];
         let interface = neighbour::Interface { id: 3, mac, v4, v6: Vec::new() };
@@ -385,7 +371,7 @@ mod tests {
         let frame = [&mac.0[..], &host, &[8, 6], &arp, &host, &[10, 0, 0, 9], &[0; 6]].concat();
         let frame = [&frame[..], &[10, 0, 0, 1]].concat();
         resolver.core.handle_message(now, 3, &frame).unwrap();
-        assert!(resolver.turn(now, &tables, &mut [], &mut exchange) > 0);
+        assert!(resolver.turn(now, &tables, &mut exchange) > 0);
         let told = resolver.take_incidents();
         let gone = "neighbour 10.0.0.9 on interface ? cannot be sent to: the interface is gone";
         assert_eq!(told, [Incident::Other(gone.into())]);

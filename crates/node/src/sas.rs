@@ -207,7 +207,13 @@ impl Sas {
         self.answers.push_back((token, Err(Refused(why.into()))));
     }
 
-    /// Sends an order's changes; cards carry theirs out in their order and say nothing.
+    /// True if whoever has an order of this token is to answer it.
+    pub fn is_awaited(&self, token: Token) -> bool {
+        self.under_way.contains_key(&token)
+    }
+
+    /// Sends an order's changes. Cards carry those of the configuration out in their order and
+    /// say nothing: it has them filled when they are reset.
     fn order(
         &mut self,
         dirs: &Directories,
@@ -218,7 +224,8 @@ impl Sas {
         self.ordered += 1;
         let (number, mut left) = (Token(FIRST + self.ordered), 0);
         for (seat, change) in changes {
-            left += usize::from(matches!(seat, Seat::Worker(_)));
+            let answers = matches!(seat, Seat::Worker(_)) || client != Client::Configuration;
+            left += usize::from(answers);
             self.queue.push((seat, Ordered { token: number, change }));
         }
         if verb == Verb::Drop {
@@ -657,17 +664,57 @@ impl Sas {
         }
     }
 
+    /// SAs of a seat, by whose they are.
+    fn at(&self, seat: Seat, is_whose: impl Fn(Client) -> bool) -> Vec<Sa> {
+        let inbound = self.inbound.iter().filter(|(_, sa)| sa.seat == seat && is_whose(sa.client));
+        let outbound = self.outbound.iter();
+        let outbound = outbound.filter(|(_, sa)| sa.parts[0].0 == seat && is_whose(sa.client));
+        let outbound = outbound.map(|(index, _)| Sa::Outbound(index));
+        inbound.map(|(index, _)| Sa::Inbound(index)).chain(outbound).collect()
+    }
+
+    /// SAs of a seat that keying protocols agreed on and that do not leave.
+    pub fn agreed_in(&self, seat: Seat) -> Vec<Sa> {
+        let agreed = self.at(seat, |client| client != Client::Configuration);
+        agreed.into_iter().filter(|&sa| self.has_agreed(sa)).collect()
+    }
+
     /// Forgets all SAs of a card that goes with its port.
-    pub fn forget_card(&mut self, port: PortId) {
+    pub fn forget_card(&mut self, dirs: &Directories, port: PortId) {
         let seat = Seat::Card(port);
-        let inbound = self.inbound.iter().filter(|(_, sa)| sa.seat == seat);
-        let mut gone: Vec<Sa> = inbound.map(|(index, _)| Sa::Inbound(index)).collect();
-        let outbound = self.outbound.iter().filter(|(_, sa)| sa.parts[0].0 == seat);
-        gone.extend(outbound.map(|(index, _)| Sa::Outbound(index)));
-        gone.iter().for_each(|&sa| self.forget(sa));
-        // Their indices are free: nothing may be left that would be done to others.
         self.queue.retain(|(at, _)| *at != seat);
-        let gone: HashSet<Sa> = gone.into_iter().collect();
+        self.forget_all(dirs, &self.at(seat, |_| true));
+    }
+
+    /// Forgets SAs that keying protocols agreed on, as a card did that was reset. Orders about
+    /// them are answered.
+    pub fn lose(&mut self, dirs: &Directories, seat: Seat) {
+        self.forget_all(dirs, &self.at(seat, |client| client != Client::Configuration));
+    }
+
+    /// Forgets SAs that are nowhere any more. Their indices are free then: nothing may be left
+    /// that would be done to others.
+    fn forget_all(&mut self, dirs: &Directories, gone: &[Sa]) {
+        for &sa in gone {
+            self.cut_off(dirs, sa);
+            self.forget(sa);
+        }
+        let gone: HashSet<Sa> = gone.iter().copied().collect();
+        let about = self.under_way.extract_if(|_, order| gone.contains(&order.sa));
+        let mut about: Vec<(Token, UnderWay)> = about.collect();
+        about.sort_unstable_by_key(|&(token, _)| token);
+        for (_, UnderWay { sa, verb, client, .. }) in about {
+            match client {
+                Client::Keying(token) if token != Token(0) => {
+                    let lost = || Err(Refused("its card was reset".into()));
+                    let answer = if verb == Verb::Drop { Ok(sa) } else { lost() };
+                    self.answers.push_back((token, answer));
+                }
+                Client::Keying(_) => {}
+                // Of its orders those that drop are counted.
+                Client::Configuration => self.goes -= usize::from(verb == Verb::Drop),
+            }
+        }
         let mut dropped: Vec<(Sa, Client)> = Vec::new();
         let clearing = self.clearing.as_mut().map(|clearing| &mut clearing.sas);
         for waiting in [&mut self.leaving].into_iter().chain(clearing) {

@@ -13,6 +13,7 @@
 use crate::associations::Associations;
 use crate::associations::{EdgeWalk, SaReports};
 use crate::card::{Card, Fitted};
+use crate::events::EventQueue;
 use crate::message::{Command, Event, Ordered, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use crate::punt::{Class, Punts};
@@ -97,11 +98,12 @@ pub struct Worker<E: Engine<Packet> = Software> {
     /// Changes under way: the effects of later commands come after them.
     changes: VecDeque<Ordered>,
     handover: Handover,
-    events: Producer<Event>,
-    /// Events for which the ring had no room.
-    unsaid: VecDeque<Event>,
-    /// Events told so far that are no packet's doing.
-    said: u64,
+    /// Events for the control part.
+    events: EventQueue,
+    /// Answers to the control protocols.
+    answers: EventQueue,
+    /// Packets given to the control protocols.
+    punted: u64,
     /// A walk that tells where windows stand.
     edges: Option<EdgeWalk>,
     /// Requests for reports, and the SA reports collected so far for the first of them.
@@ -122,7 +124,10 @@ pub(crate) struct Parts<E> {
     pub peers: Vec<Option<Peer>>,
     pub punts: Punts,
     pub commands: Consumer<Command>,
+    /// To the control part.
     pub events: Producer<Event>,
+    /// To the control protocols.
+    pub answers: Producer<Event>,
 }
 
 impl<E: Engine<Packet>> Worker<E> {
@@ -150,9 +155,9 @@ impl<E: Engine<Packet>> Worker<E> {
             commands: parts.commands,
             changes: VecDeque::new(),
             handover: Handover::new(parts.has),
-            events: parts.events,
-            unsaid: VecDeque::new(),
-            said: 0,
+            events: EventQueue::new(parts.events),
+            answers: EventQueue::new(parts.answers),
+            punted: 0,
             edges: None,
             asking: VecDeque::new(),
             told: SaReports::default(),
@@ -209,7 +214,7 @@ impl<E: Engine<Packet>> Worker<E> {
         self.ports.iter().find(|p| p.id == id)?.port.card()
     }
 
-    /// Packets given to other workers and to the control part so far: when it
+    /// Packets given to other workers and to the control protocols so far: when it
     /// grows, they have something to do.
     pub fn handed_out(&self) -> u64 {
         self.handed_out
@@ -218,7 +223,13 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Answers to the control part and other events so far that no packet caused: when it grows,
     /// the control part has something to do although nothing moved.
     pub fn said(&self) -> u64 {
-        self.said
+        self.events.sent() + self.all_cards().map(Card::said).sum::<u64>()
+    }
+
+    /// Packets and answers given to the control protocols so far: when it grows, they have
+    /// something to do.
+    pub fn told_protocols(&self) -> u64 {
+        self.punted + self.answers.sent()
     }
 
     /// Packets taken from them so far.
@@ -309,7 +320,7 @@ impl<E: Engine<Packet>> Worker<E> {
         if late || !self.engine.is_immediate() {
             self.tally.work.merge(&self.engine.take_work());
         }
-        self.stages.sas.report(&mut self.events);
+        self.stages.sas.report(&mut self.events.ring);
         moved += self.leave(now);
         let sent = self.transmit(now);
         probe.lap(Lap::Ports);
@@ -547,7 +558,7 @@ impl<E: Engine<Packet>> Worker<E> {
     fn punt(&mut self, now: Instant, batch: &mut Batch, class: Class) {
         for packet in batch.drain(..) {
             match self.punts.push(now, &self.tables, class, packet) {
-                Ok(()) => self.handed_out += 1,
+                Ok(()) => (self.handed_out, self.punted) = (self.handed_out + 1, self.punted + 1),
                 Err(packet) => self.out.drop(packet, class.full()),
             }
         }

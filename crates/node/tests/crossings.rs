@@ -173,17 +173,6 @@ fn card_that_is_reset_while_a_change_begins_is_filled_by_it() {
 }
 
 #[test]
-fn keys_of_a_card_are_those_of_the_configuration() {
-    let mut net = Net::new();
-    net.node(&gateway(&["wan"], &[("t", "wan", "inline", 0x1000, [10, 11])]));
-    for what in [SaOrder::AddOutbound, SaOrder::AddInbound] {
-        let refused = ask(&mut net, what(agreed("t", 0x2002)));
-        let why = "tunnel `t` is a card's: its keys are in the file";
-        assert_eq!(refused, Err(Refused(why.into())));
-    }
-}
-
-#[test]
 fn a_change_of_something_else_leaves_an_agreed_key_in_use() {
     let mut net = Net::new();
     net.node(&gateway(&["wan"], &BOTH));

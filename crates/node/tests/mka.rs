@@ -32,7 +32,7 @@ const CAK: &[(&str, &str)] = &[("0011", "cak:1")];
 const GROUP: &str = "destination = \"01:00:5e:90:00:01\", ";
 
 fn view(net: &Net, node: usize) -> View {
-    let (port, view) = net.members[node].control.mka().next().expect("a keyed port");
+    let (port, view) = net.members[node].control.mka().pop().expect("a keyed port");
     assert_eq!(port, "wan");
     view
 }
@@ -202,7 +202,7 @@ fn static_saks_give_way_to_mka_and_back() {
     pair.net.apply(0, &of("a", 1, "b"));
     pair.net.apply(1, &of("b", 2, "a"));
     pair.net.wait(Duration::from_millis(20));
-    assert!(pair.net.members[0].control.mka().next().is_none());
+    assert!(pair.net.members[0].control.mka().is_empty());
     passes(&mut pair);
 }
 
@@ -294,6 +294,32 @@ fn another_cipher_follows_without_losing_a_frame() {
     }
 }
 
+/// A control part that is busy for as long as all of this takes: it is not turned.
+#[test]
+fn protocols_on_a_thread_of_their_own_do_not_wait_for_the_control_part() {
+    let (a, b) = (keyed("a", 16, "", CAK), keyed("b", 32, "", CAK));
+    let mut pair = Pair::new(&a, &b);
+    let protocols = pair.net.members[0].control.give_protocols();
+    let mut now = pair.net.now;
+    let (mut secured, mut done) = (0, 0);
+    for _ in 0..60_000 {
+        now += Duration::from_millis(1);
+        for member in &mut pair.net.members {
+            member.workers.iter_mut().for_each(|worker| _ = worker.turn(now));
+        }
+        done += protocols.turn(now).done;
+        pair.net.members[1].control.turn(now);
+        secured += usize::from((0..2).all(|node| is_secured(&pair.net, node)));
+    }
+    assert!(secured > 50_000 && done > 60, "{secured} ms secured, {done} messages and orders");
+    let told = pair.net.members[0].control.take_incidents();
+    assert_eq!(told, [], "the control part was not turned");
+    pair.net.now = now;
+    pair.net.members[0].control.turn(now);
+    let told = pair.net.members[0].control.take_incidents();
+    assert!(!told.is_empty(), "the control part is told once it turns");
+}
+
 #[test]
 fn a_port_that_must_be_secure_from_now_on_sends_nothing_more_in_clear() {
     let mut net = Net::new();
@@ -362,7 +388,7 @@ fn a_flood_of_eapol_costs_no_session() {
     let (mut evil, _lan) = (net.host(0, "evil"), net.host(1, "lan"));
     net.wait(Duration::from_secs(5));
     let state = |net: &Net| {
-        let wan = net.members[0].control.mka().find(|(name, _)| *name == "wan");
+        let wan = net.members[0].control.mka().into_iter().find(|(name, _)| name == "wan");
         wan.map(|(_, view)| view.port)
     };
     assert_eq!(state(&net), Some(PortState::Secured));

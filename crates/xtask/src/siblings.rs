@@ -33,15 +33,8 @@ pub const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("dataplane", "protection", "ipsec"),
     ("dataplane", "route", "ipsec"),
     ("dataplane", "route", "link"),
-    ("node", "control", "keying"),
-    ("node", "control", "punt"),
     ("node", "control", "static_keys"),
-    ("node", "control", "worker"),
-    ("node", "keying", "control"),
-    ("node", "keying", "punt"),
-    ("node", "punt", "control"),
     ("node", "static_keys", "control"),
-    ("node", "worker", "punt"),
 ];
 
 /// An arrow between two folders of one crate.

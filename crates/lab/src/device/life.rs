@@ -97,7 +97,7 @@ impl Device {
                 self.past.drops.merge(worker.drops());
                 worker.all_cards().for_each(|card| self.past.drops.merge(card.drops()));
             }
-            self.past.drops.merge(node.control.drops());
+            self.past.drops.merge(&node.control.drops());
             let mut ledger = node.ledger();
             self.past.crashed += std::mem::take(&mut ledger.held);
             self.past.ledger.merge(&ledger);

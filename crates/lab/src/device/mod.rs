@@ -226,7 +226,7 @@ impl Device {
     pub fn report(&self) -> DeviceReport {
         let (mut work, mut drops) = (self.past.work, self.past.drops.clone());
         if let Some(node) = &self.node {
-            drops.merge(node.control.drops());
+            drops.merge(&node.control.drops());
             for worker in &node.workers {
                 work.merge(worker.work());
                 drops.merge(worker.drops());

@@ -4,6 +4,7 @@ use super::CardCommand;
 use super::links::{Links, NO_LINK};
 use super::report::CardReport;
 use super::wiring::{Place, Stages, Turn};
+use crate::events::EventQueue;
 use crate::message::Event;
 use crate::runner::Graph;
 use ferrule_base::{Flow, Instant, Ledger, PortId, Work};
@@ -12,7 +13,7 @@ use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::{Outputs, Tally};
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet, PoolCache, Port};
 use rtrb::{Consumer, Producer};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The engine of a card. (It is chosen when the node is built; a call goes for a
@@ -65,7 +66,9 @@ pub struct Card {
     /// Time at which frames for a full wire are tried again.
     pub(super) retry: Option<Instant>,
     pub(super) commands: Consumer<CardCommand>,
-    pub(super) events: Producer<Event>,
+    pub(super) events: EventQueue,
+    /// Slots for which SAs were asked, and when.
+    pub(super) asked: BTreeMap<u32, Instant>,
 }
 
 impl Card {
@@ -91,13 +94,20 @@ impl Card {
             to_node: VecDeque::with_capacity(2 * BATCH),
             retry: None,
             commands,
-            events,
+            events: EventQueue::new(events),
+            asked: BTreeMap::new(),
         }
     }
 
     /// The port that it is for.
     pub const fn port(&self) -> PortId {
         self.port
+    }
+
+    /// Answers and other events so far that no packet caused: when it grows, the control part
+    /// has something to do although nothing moved.
+    pub(crate) const fn said(&self) -> u64 {
+        self.events.sent()
     }
 
     /// Work that it did, none of which was its worker's.

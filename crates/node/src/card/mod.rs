@@ -30,7 +30,8 @@
 //! has tables again it drops every frame (`card-down`): it cannot know which of them
 //! need protection. It then says that it is empty, and the control part installs all
 //! of it again, each outbound SA behind the last number that was reserved for it. So
-//! no nonce comes twice, as after a crash of the whole process. A card that does not
+//! no nonce comes twice, as after a crash of the whole process. SAs that a keying program
+//! gave are gone: nobody else has their keys, and the program is told. A card that does not
 //! answer for a few seconds is reset.
 //!
 //! **Backpressure.** The card seals every packet that it takes. Those that the port has no
@@ -58,6 +59,7 @@ pub use graph::{Card, CardEngine};
 pub use report::CardReport;
 
 use crate::message::Change;
+use ferrule_control::Token;
 use ferrule_dataplane::Tables;
 use std::sync::Arc;
 
@@ -67,6 +69,8 @@ pub(crate) use tables::compile;
 pub(crate) enum CardCommand {
     /// Install, change or retire an association.
     Change(Change),
+    /// The same, and answer.
+    Order(Token, Change),
     /// Use these tables from now on: with the first ones the card is up.
     Tables(Arc<Tables>),
     /// Forget everything and start again.

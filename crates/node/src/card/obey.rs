@@ -4,6 +4,7 @@ use super::CardCommand;
 use super::graph::{Card, State};
 use crate::message::{Change, Event};
 use ferrule_base::DropReason;
+use ferrule_control::Refused;
 use ferrule_pipeline::PoolCache;
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ impl Card {
         while let Ok(command) = self.commands.pop() {
             self.carry_out(command, cache);
         }
-        self.stages.sas.report(&mut self.events);
+        self.events.send_waiting();
+        self.stages.sas.report(&mut self.events.ring);
     }
 
     /// Carries out one command.
@@ -27,7 +29,7 @@ impl Card {
                 self.forget(cache);
                 self.state = State::Empty;
                 self.resets += 1;
-                let _ = self.events.push(Event::CardEmpty);
+                self.events.send(Event::CardEmpty);
             }
             _ if self.state == State::Halted => {}
             CardCommand::Halt => {
@@ -44,16 +46,20 @@ impl Card {
                 self.state = State::Up;
             }
             CardCommand::Change(change) => self.change(change),
+            CardCommand::Order(token, change) => {
+                let done = self.stages.sas.change(&mut self.engine, change);
+                self.events.send(Event::Done(token, done.map_err(Refused)));
+            }
             CardCommand::Edges => {
                 self.report_edges();
-                let _ = self.events.push(Event::CardAlive);
+                let _ = self.events.ring.push(Event::CardAlive);
             }
         }
     }
 
     fn change(&mut self, change: Change) {
         if let Err(e) = self.stages.sas.change(&mut self.engine, change) {
-            let _ = self.events.push(Event::Failed(e));
+            let _ = self.events.ring.push(Event::Failed(e));
         }
     }
 
@@ -62,6 +68,7 @@ impl Card {
     fn forget(&mut self, cache: &mut PoolCache) {
         self.stages.sas.forget(&mut self.engine);
         self.tables = Arc::default();
+        self.asked.clear();
         self.empty(cache, DropReason::CardDown);
         self.retry = None;
     }
@@ -80,7 +87,7 @@ impl Card {
 
     fn report_edges(&mut self) {
         for edge in self.stages.sas.edges() {
-            let _ = self.events.push(edge);
+            let _ = self.events.ring.push(edge);
         }
     }
 }

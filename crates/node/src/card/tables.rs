@@ -23,6 +23,7 @@ pub(crate) fn compile(
     let mut tables = Tables {
         workers: 1,
         hits: node.hits.clone(),
+        acquires: node.acquires.clone(),
         ports: node.ports.iter().map(|_| PortEntry::default()).collect(),
         ifaces: node.ifaces.iter().map(|_| Iface::vacant()).collect(),
         // The adjacency of an interface has its number.

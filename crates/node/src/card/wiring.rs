@@ -10,13 +10,17 @@
 use super::down::down;
 use super::graph::{Card, CardEngine, State};
 use super::up::up;
+use crate::acquire::header;
 use crate::associations::Associations;
+use crate::events::EventQueue;
+use crate::message::Event;
 use crate::runner::{Graph, settle};
-use ferrule_base::{DropReason, Instant};
+use ferrule_base::{DropReason, Duration, Instant};
 use ferrule_crypto::Jobs;
 use ferrule_dataplane::graph::{Aside, Ctx, Next, Outputs, Stage};
 use ferrule_dataplane::{ipsec, link};
 use ferrule_pipeline::{Batch, Packet, PoolCache};
+use std::collections::BTreeMap;
 
 /// The stages that a card shares with the node.
 #[derive(Default)]
@@ -51,6 +55,8 @@ pub(super) enum Place {
     SecyOut,
     /// Whole frame as it goes on the wire.
     Wire,
+    /// IP packet from the node whose slot has no SA.
+    Acquire,
     /// Packet that no card handles, with its drop reason.
     Refused(DropReason),
 }
@@ -68,6 +74,7 @@ impl From<Next> for Place {
             Next::Emit => Self::Emit,
             Next::SecyOut => Self::SecyOut,
             Next::Transmit => Self::Wire,
+            Next::Acquire => Self::Acquire,
             // A card sends no errors: the node was told the MTU.
             Next::IcmpError => Self::Refused(DropReason::TooBig),
             // Reassembly is the node's.
@@ -91,10 +98,27 @@ impl From<Next> for Place {
             | Next::Eapol
             | Next::TransmitFirst
             | Next::Resolve
-            | Next::Acquire
             | Next::Keying => Self::Refused(DropReason::UnknownProtocol),
         }
     }
+}
+
+/// A card keeps no packets that have no SA: it asks again with the next packet after this.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Says that a packet's slot has no SA.
+fn acquire(
+    now: Instant,
+    asked: &mut BTreeMap<u32, Instant>,
+    events: &mut EventQueue,
+    packet: &Packet,
+) {
+    let slot = packet.meta().sa;
+    if asked.get(&slot).is_some_and(|&at| now.since(at) < ASK_AGAIN) {
+        return;
+    }
+    asked.insert(slot, now);
+    events.send(Event::Acquire(slot, header(packet)));
 }
 
 /// A turn of a card's graph.
@@ -116,7 +140,9 @@ impl Graph for Turn<'_> {
     fn visit(&mut self, place: Place, batch: &mut Box<Batch>) {
         let is_up = self.card.state == State::Up;
         let place = if is_up { place } else { Place::Refused(DropReason::CardDown) };
-        let Card { stages, engine, links, to_node, to_wire, tables, tally, out, .. } = self.card;
+        let Card {
+            stages, engine, links, to_node, to_wire, tables, tally, out, events, asked, ..
+        } = self.card;
         let mut ctx = Ctx { now: self.now, worker: 0, tables, cache: self.cache, tally, out };
         match place {
             Place::SecyIn => stages.sas.secy_in.push(&mut ctx, engine, batch),
@@ -150,6 +176,13 @@ impl Graph for Turn<'_> {
             }),
             Place::Emit => stages.emit.push(&mut ctx, batch),
             Place::SecyOut => stages.sas.secy_out.push(&mut ctx, engine, batch),
+            Place::Acquire => {
+                let now = ctx.now;
+                ctx.forward(batch, |_, packet| {
+                    acquire(now, asked, events, packet);
+                    Err(DropReason::EspNoSa.into())
+                });
+            }
             Place::Wire => to_wire.extend(batch.drain(..)),
             Place::Refused(reason) => ctx.forward(batch, |_, _| Err(Aside::Drop(reason))),
         }

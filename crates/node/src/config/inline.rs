@@ -92,7 +92,7 @@ pub(super) fn tell_mtu(config: &mut Config) {
 /// True if a card can do the tunnel: ESP in tunnel mode, without UDP, another pair around it,
 /// further or shared outbound SAs, padding or dummies.
 pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
-    let single = pair.outbound.len() == 1 && pair.shared.is_none();
+    let single = pair.outbound.len() <= 1 && pair.shared.is_none();
     let alone = single && pair.encap.is_none() && pair.then.is_none();
     let tunnel = pair.protocol == SaProtocol::Esp && pair.mode == Mode::Tunnel;
     tunnel && alone && pair.tfc == Tfc::Off && pair.dummies == 0

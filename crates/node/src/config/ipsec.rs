@@ -217,10 +217,9 @@ impl Pair<'_> {
             r.problems.add(sa.span(), what, "take it out, or take keying out");
         }
         let span = raw.placement.as_ref().map_or(self.raw.span(), Spanned::span);
-        if matches!(placement, Placement::Token | Placement::Inline) {
+        if placement == Placement::Token {
             let what = format!("`keying = \"external\"` with placement {}", placement.name());
-            let remedy = "use \"software\" or \"look-aside\": keys of a token and of a card are \
-                          in the file";
+            let remedy = "use another placement: a token has its keys already";
             r.problems.add(span, what, remedy);
         }
         if suite.esp_salt_len() > 0 && suite.esp_iv_len() == 0 {

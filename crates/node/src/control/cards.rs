@@ -207,10 +207,31 @@ impl Control {
         }
     }
 
+    /// SAs that keying programs gave a card are lost with its memory: nobody else has their
+    /// keys.
+    pub(super) fn lose_agreed(&mut self, id: PortId) {
+        // Before the card is filled, so that it is given nothing twice.
+        self.send_orders();
+        let lost = self.sas.agreed_in(Seat::Card(id));
+        let names = lost.iter().filter_map(|&sa| self.sa_name(sa));
+        let gone: Vec<_> = names.map(Incident::SaGone).collect();
+        self.incidents.extend(gone);
+        self.sas.lose(&self.shared.directories, Seat::Card(id));
+    }
+
+    /// A packet at a card has no SA.
+    pub(super) fn card_acquires(&mut self, now: Instant, slot: u32, header: Vec<u8>) {
+        if self.protocols.lock().acquires.ask(now, slot, &header) {
+            let asks = self.wanted(slot, header);
+            self.incidents.extend(asks);
+        }
+    }
+
     /// Installs everything that a card forgot. SAs with numbers go on behind the last
     /// number that was reserved.
     fn fill(&mut self, id: PortId) {
         let seat = Seat::Card(id);
+        self.lose_agreed(id);
         if self.steps.is_to_order() {
             // Its contents are known once the SAs are ordered.
             self.cards.iter_mut().filter(|c| c.id == id).for_each(|c| c.wanting = true);
@@ -237,5 +258,13 @@ impl Control {
         link.waiting.extend(all.map(CardCommand::Change));
         link.waiting.push_back(tables);
         link.pump();
+        // Where SAs of a program were lost, those of the file seal again.
+        let directories = &self.shared.directories;
+        for (slot, index) in self.static_keys.sas.first_of(seat) {
+            let card = directories.cards.get(&id);
+            if card.is_some_and(|card| card.slots(0).get(slot).is_none()) {
+                self.sas.fill(directories, 0, index);
+            }
+        }
     }
 }

@@ -10,15 +10,13 @@ use crate::incident::Incident;
 use crate::message::{Command, Seat};
 use crate::sas::{Agreement, Answer, Client, OutboundPart, Sa, taken};
 use crate::static_keys::{self, Version, inbound, max_of, outbound};
-use ferrule_base::{Instant, PortId, Secret};
+use ferrule_base::{PortId, Secret};
 use ferrule_control::{Refused, Token};
 use ferrule_crypto::KeySpec;
 use ferrule_dataplane::Sequence;
-use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::ipsec::{
     Allowance, Endpoints, INSTANCE_NUMBERS, InboundConfig, Lifetimes, OutboundConfig,
 };
-use ferrule_pipeline::Packet;
 
 /// SA that a keying protocol agreed on. No record keeps its numbers: where keys come from outside,
 /// and may come again, its instance makes its nonces its own.
@@ -107,34 +105,20 @@ impl Control {
         let sa = Sa::Outbound(index);
         self.sas.answer(token, sa);
         if let Some((slot, _)) = self.sas.slot_and_spi(sa) {
-            let (links, exchange) = (&mut self.links, &mut self.exchange);
-            self.external.acquires.answered(slot, worker, links, exchange);
+            let cores = &mut *self.protocols.lock();
+            cores.acquires.answered(slot, worker, &mut cores.exchange);
         }
         Ok(())
     }
 
-    /// Keeps a packet whose tunnel has no SA, and asks for one.
-    pub(super) fn acquire(&mut self, now: Instant, worker: usize, packet: Packet) {
-        let slot = packet.meta().sa;
-        if self.shared.directories.workers.slots(worker as u8).get(slot).is_some() {
-            // It was put to use meanwhile.
-            return self.exchange.inject(&mut self.links, worker, Next::Policy, packet);
-        }
-        let asks = self.external.acquires.handle_waiting(now, worker, packet, &mut self.exchange);
-        let asks = asks.and_then(|header| self.wanted(slot, header));
-        self.incidents.extend(asks);
-    }
-
     /// Tunnels whose packets wait for an SA, for a program that comes later than they did.
     pub fn acquiring(&self) -> Vec<Incident> {
-        self.external
-            .acquires
-            .waiting()
-            .filter_map(|(slot, header)| self.wanted(slot, header))
-            .collect()
+        let cores = self.protocols.lock();
+        let waiting = cores.acquires.waiting();
+        waiting.filter_map(|(slot, header)| self.wanted(slot, header)).collect()
     }
 
-    fn wanted(&self, slot: u32, header: Vec<u8>) -> Option<Incident> {
+    pub(super) fn wanted(&self, slot: u32, header: Vec<u8>) -> Option<Incident> {
         let tunnel = self.config.tunnels[self.compiled.tunnel_of(slot)?].name.clone();
         Some(Incident::Acquire { tunnel, header })
     }
@@ -165,12 +149,6 @@ impl Control {
         let sa = SaConfig { spi, keys, salt, worker, fixed: true, lifetimes };
         let life = lifetimes.has_bounds().then(|| Allowance { lifetimes, ..Allowance::default() });
         let (seat, client) = (version.seat_of(of, worker), Client::Keying(token));
-        if matches!(seat, Seat::Card(_)) {
-            // A card answers no orders, and forgets its SAs when it is reset.
-            return Err(Refused(format!(
-                "tunnel `{tunnel}` is a card's: its keys are in the file"
-            )));
-        }
         let directories = &self.shared.directories;
         if is_outbound {
             let print = static_keys::fingerprint(&sa);
@@ -237,7 +215,7 @@ impl Control {
     }
 
     /// A worker answers an order.
-    pub(super) fn done(&mut self, now: Instant, token: Token, done: Result<(), Refused>) {
+    pub(super) fn done(&mut self, token: Token, done: Result<(), Refused>) {
         let (sa, why) = if self.secys.is_of(token) {
             let Some((item, Refused(why))) = self.secys.done(token, done) else { return };
             self.static_keys.secys.refuse(item);
@@ -249,7 +227,7 @@ impl Control {
             self.static_keys.sas.refuse(sa);
             (self.name_of(sa), why)
         } else {
-            return self.keying.done(now, token, done);
+            return;
         };
         self.incidents.push(Incident::SaRefused { sa, why });
     }

@@ -20,7 +20,7 @@ use ferrule_base::{Duration, Instant, PortId};
 use ferrule_dataplane::macsec::RxChange;
 use ferrule_pipeline::Port;
 use std::collections::VecDeque;
-use std::mem::take;
+use std::mem::{replace, take};
 
 /// A step takes longer than this only if a worker does not run: the operator is told.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -119,8 +119,8 @@ impl Control {
 
     /// Checks that every worker and card takes commands.
     pub(super) fn is_ready(&self) -> Result<(), BuildError> {
-        let room = |link: &super::Link| link.later.is_empty() && link.commands.slots() >= ROOM;
-        let ready = self.links.iter().all(room) && self.cards_are_ready();
+        let has_room = self.links.iter().all(|link| link.commands.has_room(ROOM));
+        let ready = has_room && self.cards_are_ready();
         if ready { Ok(()) } else { Err(BuildError::Stuck) }
     }
 
@@ -161,9 +161,7 @@ impl Control {
     /// Goes on with a change as far as workers are. Returns how many steps it took.
     pub(super) fn step(&mut self, now: Instant) -> usize {
         let mut done = 0;
-        for link in &mut self.links {
-            link.send_later();
-        }
+        self.links.iter().for_each(|link| link.commands.send_later());
         while self.steps.behind.is_empty() && !self.sas.is_configuring() {
             let Some(step) = self.steps.coming.pop_front() else {
                 self.steps.patience = None;
@@ -218,14 +216,7 @@ impl Control {
                 for (worker, id, port) in take(&mut self.steps.ports) {
                     self.send_step(worker, Command::AttachPort(id, port));
                 }
-                // Neighbours are asked by new tables, through ports that are there.
-                let next_hops = take(&mut self.compiled.next_hops);
-                self.resolved = (self.tables.clone(), next_hops);
-                let named = self.tables.adjacencies.iter().filter_map(|a| a.neighbour);
-                self.shared.neighbours.reserve_only(named);
-                self.configure_resolver(now);
-                self.configure_keying(now);
-                self.external.acquires.retain(&self.tables.acquires, &mut self.exchange);
+                self.follow_tables(now);
             }
             Step::Drop(gone) => {
                 for sa in gone {
@@ -235,6 +226,21 @@ impl Control {
             }
             Step::Leave(changes) => self.order_secys(changes, Command::Leave),
         }
+    }
+
+    /// Neighbours are asked by new tables, through ports that are there.
+    fn follow_tables(&mut self, now: Instant) {
+        let next_hops = take(&mut self.compiled.next_hops);
+        let mut guard = self.protocols.lock();
+        let cores = &mut *guard;
+        let old = replace(&mut cores.resolved, (self.tables.clone(), next_hops));
+        let named = self.tables.adjacencies.iter().filter_map(|a| a.neighbour);
+        self.shared.neighbours.reserve_only(named);
+        cores.acquires.retain(&self.tables.acquires, &mut cores.exchange);
+        drop(guard);
+        self.configure_protocols(now);
+        // Freed while the protocols go on.
+        drop(old);
     }
 
     /// Gives cards their tables, and workers theirs to hold ready.
@@ -263,7 +269,14 @@ impl Control {
             self.bring_up_to_date(&mut ordered.change);
             match seat {
                 Seat::Worker(worker) => of_workers[worker].push_back(ordered),
-                Seat::Card(id) => self.command_step(id, CardCommand::Change(ordered.change)),
+                Seat::Card(id) => {
+                    let Ordered { token, change } = ordered;
+                    let command = match self.sas.is_awaited(token) {
+                        true => CardCommand::Order(token, change),
+                        false => CardCommand::Change(change),
+                    };
+                    self.command_step(id, command);
+                }
             }
         }
         for (worker, changes) in of_workers.into_iter().enumerate() {
@@ -296,6 +309,6 @@ impl Control {
 
     /// Sends a command that must not be lost: if there is no room it waits.
     pub(super) fn send_step(&mut self, worker: usize, command: Command) {
-        self.links[worker].send(command);
+        self.links[worker].commands.send(command);
     }
 }

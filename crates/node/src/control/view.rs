@@ -68,17 +68,18 @@ impl Control {
             names: names.collect(),
             ports,
             workers: self.workers(),
-            drops: self.drops().clone(),
+            drops: self.drops(),
             ledger: self.own_ledger(),
             neighbours: self.neighbours(),
-            mka: self.mka().map(|(port, view)| (port.to_owned(), view)).collect(),
+            mka: self.mka(),
         }
     }
 
     pub(super) fn own_ledger(&self) -> ControlLedger {
-        let mut own = self.exchange.ledger();
-        own.held += self.resolver.held() + self.external.acquires.held();
-        let (handed_out, handed_in) = self.exchange.handed();
+        let cores = self.protocols.lock();
+        let mut own = cores.exchange.ledger();
+        own.held += cores.held();
+        let (handed_out, handed_in) = cores.exchange.handed();
         ControlLedger { own, handed_out, handed_in }
     }
 }

@@ -92,6 +92,13 @@ impl StaticSas {
         rest
     }
 
+    /// The SAs of a card by which its slots are sealed: slot and index.
+    pub fn first_of(&self, seat: Seat) -> impl Iterator<Item = (u32, u32)> {
+        let outbound = self.outbound.iter();
+        let first = outbound.filter(move |(spec, _)| spec.is_first && spec.seats[0] == seat);
+        first.map(|(spec, held)| (spec.slot, held.index))
+    }
+
     /// A worker did not take an SA.
     pub fn refuse(&mut self, sa: Sa) {
         self.refused.insert(sa);

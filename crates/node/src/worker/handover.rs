@@ -237,7 +237,7 @@ impl<E: Engine<Packet>> Worker<E> {
         let steps = std::mem::take(&mut self.handover.saying).into_iter().map(Event::Reached);
         let all: Vec<Event> = self.handover.gone.drain(..).chain(steps).collect();
         let said = all.len();
-        all.into_iter().for_each(|event| self.say(event));
+        all.into_iter().for_each(|event| self.events.send(event));
         said
     }
 

@@ -16,31 +16,16 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Goes on telling the control part the edges of replay windows, where there is room:
     /// events that are waited for come first.
     fn walk_edges(&mut self) {
-        let Some(walk) = self.edges.filter(|_| self.unsaid.is_empty()) else { return };
-        let unsaid = &mut self.unsaid;
-        self.edges = self.stages.sas.walk_edges(walk, |edge| unsaid.push_back(edge));
-        self.say_on();
-    }
-
-    /// Says something that must be heard.
-    pub(super) fn say(&mut self, event: Event) {
-        self.unsaid.push_back(event);
-        self.say_on();
-    }
-
-    fn say_on(&mut self) {
-        while !self.events.is_full()
-            && let Some(event) = self.unsaid.pop_front()
-        {
-            self.said += 1;
-            let _ = self.events.push(event);
-        }
+        let Some(walk) = self.edges.filter(|_| self.events.is_clear()) else { return };
+        let events = &mut self.events;
+        self.edges = self.stages.sas.walk_edges(walk, |edge| events.send(edge));
     }
 
     /// Carries out the control part's commands, between two batches. Of many changes of
     /// associations only some, unless no frame has come yet; true if there are more.
     pub(super) fn obey(&mut self, now: Instant) -> bool {
-        self.say_on();
+        self.events.send_waiting();
+        self.answers.send_waiting();
         self.walk_edges();
         let mut most = if self.ledger.received == 0 { usize::MAX } else { CHANGES_MAX };
         loop {
@@ -71,12 +56,11 @@ impl<E: Engine<Packet>> Worker<E> {
                         let gives_up = change.gives_up();
                         self.try_change(change).or_else(|e| if gives_up { Ok(()) } else { Err(e) })
                     });
-                    self.say(Event::Done(token, done.map_err(Refused)));
+                    self.answers.send(Event::Done(token, done.map_err(Refused)));
                 }
                 Command::Edges => self.edges = self.edges.or(Some(EdgeWalk::default())),
-                Command::NextPns if self.unsaid.is_empty() => {
-                    self.unsaid.extend(self.stages.sas.next_pns());
-                    self.say_on();
+                Command::NextPns if self.answers.is_clear() => {
+                    self.stages.sas.next_pns().for_each(|next| self.answers.send(next));
                 }
                 Command::NextPns => {}
                 Command::Record(recorder) => self.recorder = recorder,
@@ -138,19 +122,19 @@ impl<E: Engine<Packet>> Worker<E> {
     /// is rare.
     fn change(&mut self, change: Change) {
         if let Err(e) = self.try_change(change) {
-            let _ = self.events.push(Event::Failed(e));
+            let _ = self.events.ring.push(Event::Failed(e));
         }
     }
 
     /// Carries out an order, and answers it.
     fn carry_out(&mut self, Ordered { token, change }: Ordered) {
         let done = self.try_change(change);
-        self.say(Event::Done(token, done.map_err(Refused)));
+        self.events.send(Event::Done(token, done.map_err(Refused)));
     }
 
     pub(super) fn try_change(&mut self, change: Change) -> Result<(), String> {
         for edge in self.stages.sas.ending(&change) {
-            self.say(edge);
+            self.events.send(edge);
         }
         self.stages.sas.change(&mut self.engine, change)
     }

@@ -66,7 +66,7 @@ impl Wire {
 
     fn is_secured(&self) -> bool {
         self.net.members.iter().all(|member| {
-            let (_, view) = member.control.mka().next().expect("a keyed port");
+            let (_, view) = member.control.mka().pop().expect("a keyed port");
             view.port == PortState::Secured
         })
     }

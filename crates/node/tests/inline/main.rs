@@ -6,6 +6,7 @@ mod net;
 
 mod bytes;
 mod configuration;
+mod keyed;
 mod life;
 mod mtu;
 mod policy;
