@@ -307,16 +307,23 @@ def on_a_card(check, bench):
     program = Program(bench, node, soft={"packets": 100})
     for round in (1, 2):
         bench.wire.take()
-        check.silent(bench.host_ping("10.9.0.1", "1", "--wait 0.5"), "a card keeps no packets")
+        # A card keeps no packet that asks.
+        bench.host_ping("10.9.0.1", "1", "--wait 0.5")
         eventually("an SA is asked for", lambda: len(program.told("acquire")) == round
                    and program.used > 0)
         with program.agreed:
             before = program.number
-        check.pings(bench.host_ping("10.9.0.1", "8-1300/4"), "there and back")
+        check.pings(bench.host_ping("10.9.0.1", "8-1300/4", "--every 0.005"), "there and back")
         check.that(program.number >= before + 2, f"{program.number - before} changes of keys")
         check.equal([f for f in bench.wire.take()[1] if not is_esp(f) and f[12:14] == b"\x08\x00"],
                     [], "nothing in clear")
         if round == 1:
+            # Nothing asks for further keys, and no change of them is under way.
+            program.soft = None
+            program.rekey()
+            eventually("nothing is wanted", program.wants.empty)
+            with program.agreed:
+                program.soft = {"packets": 100}
             check.that(node.ask("card", "reset", "wan"), "reset")
             eventually("its keys are gone", lambda: len(program.told("gone")) == 2)
             bench.guest.sh("ip xfrm state flush")

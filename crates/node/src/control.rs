@@ -187,7 +187,7 @@ pub fn build<E: Engine<Packet>>(
 pub fn build_with_cards<E: Engine<Packet>>(
     config: Config,
     environment: Environment,
-    mut engine: impl FnMut(usize) -> E,
+    engine: impl FnMut(usize) -> E,
     cards: impl FnMut(PortId) -> CardEngine + Send + 'static,
 ) -> Result<(Control, Vec<Worker<E>>), BuildError> {
     let Environment { macs, pool, store, now, secret, entropy } = environment;
@@ -198,28 +198,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let mut shared = Shared { secret, directories, neighbours, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
-    let (mut links, mut workers, mut heard) = (Vec::new(), Vec::new(), Vec::new());
-    for (id, (has, peers)) in mesh(config.cores.len()).into_iter().enumerate() {
-        let (commands, commands_out) = RingBuffer::new(RING);
-        let (events_in, events) = RingBuffer::new(RING);
-        let (answers_in, answers) = RingBuffer::new(RING);
-        let (punts, punted) = punt::queues(secret);
-        workers.push(Worker::new(Parts {
-            id: id as u8,
-            tables: tables.clone(),
-            cache: pool.cache(),
-            engine: engine(id),
-            has,
-            peers,
-            punts,
-            commands: commands_out,
-            events: events_in,
-            answers: answers_in,
-        }));
-        let commands = Commands::new(commands);
-        heard.push((Heard { events: answers, punted }, commands.clone()));
-        links.push(Link { commands, events });
-    }
+    let (workers, (links, heard)) = workers_of(&config, &tables, &pool, secret, engine);
     let static_keys = StaticKeys::default();
     let version = Version { config: &config, compiled: &compiled };
     let plan = static_keys.plan(version, &macs, version, &mut leases)?;
@@ -256,6 +235,40 @@ pub fn build_with_cards<E: Engine<Packet>>(
     control.card_tables();
     control.configure_protocols(now);
     Ok((control, workers))
+}
+
+/// The workers of a configuration, and the ends of their queues: for the control part, and for
+/// the protocols.
+#[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+fn workers_of<E: Engine<Packet>>(
+    config: &Config,
+    tables: &Arc<Tables>,
+    pool: &Pool,
+    secret: [u64; 2],
+    mut engine: impl FnMut(usize) -> E,
+) -> (Vec<Worker<E>>, (Vec<Link>, Vec<(Heard, Commands)>)) {
+    let all = mesh(config.cores.len()).into_iter().enumerate().map(|(id, (has, peers))| {
+        let (commands, commands_out) = RingBuffer::new(RING);
+        let (events_in, events) = RingBuffer::new(RING);
+        let (answers_in, answers) = RingBuffer::new(RING);
+        let (punts, punted) = punt::queues(secret);
+        let worker = Worker::new(Parts {
+            id: id as u8,
+            tables: tables.clone(),
+            cache: pool.cache(),
+            engine: engine(id),
+            has,
+            peers,
+            punts,
+            commands: commands_out,
+            events: events_in,
+            answers: answers_in,
+        });
+        let commands = Commands::new(commands);
+        let heard = (Heard { events: answers, punted }, commands.clone());
+        (worker, (Link { commands, events }, heard))
+    });
+    all.unzip()
 }
 
 /// A lane from each worker to each other one, and which tables it has.

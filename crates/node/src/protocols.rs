@@ -47,7 +47,7 @@ pub struct ProtocolTurn {
     pub has_news: bool,
 }
 
-/// What the control protocols hear of one worker.
+/// Queues from one worker to the control protocols.
 pub(crate) struct Heard {
     pub events: Consumer<Event>,
     pub punted: Punted,
@@ -70,7 +70,7 @@ pub(crate) struct Cores {
     /// Input of the resolver: the tables that workers have, or are about to have, and the next
     /// hop of each adjacency.
     pub resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
-    /// Which slots have SAs.
+    /// Slots that have SAs.
     slots: Arc<SaDirectory>,
     /// Slots for which SAs are asked, each with the first octets of the packet that asks.
     asked: Vec<(u32, Vec<u8>)>,
