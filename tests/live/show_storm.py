@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # time-limit: 120
-"""Clients that ask a node for reports of 20,000 SAs without an end hold up no timer: ARP is
-answered meanwhile as a node answers it, and every client gets its reports."""
+"""Clients that ask a node for reports of 20,000 SAs without an end, and changes of 10,000 SAs and
+of 100,000 routes one after the other, hold up no timer: ARP is answered meanwhile as a node
+answers it, every client gets its reports, and every change is in force when it is said to be."""
 import json
 import os
 import secrets
@@ -17,6 +18,7 @@ from rig import binary, eventually, need, run
 need("ip")
 
 TUNNELS = 10_000
+ROUTES = 100_000
 CLIENTS = 8
 SECONDS = 8
 # An answer to ARP that takes longer is slow, and of all answers so many may be: the machine is
@@ -89,6 +91,36 @@ def reports(path, counts, end):
             counts.append(len(json.loads(lines.readline())["report"]["sas"]))
 
 
+def changes(path, config, counts, end):
+    """Half of the SAs go and come again, and so do routes beside those of the file."""
+    text = open(config).read()
+    half = config.replace(".toml", "-half.toml")
+    with open(half, "w") as file:
+        file.write(text[:text.index(f'[[tunnel]]\nname = "t{TUNNELS // 2}"')])
+    routes = [f"100.{n >> 16}.{n >> 8 & 255}.{n & 255}/32" for n in range(ROUTES)]
+    add = [{"set-route": {"prefix": r, "paths": [{"via": "10.9.0.2"}]}} for r in routes]
+    drop = [{"drop-route": {"prefix": r}} for r in routes]
+    with socket.socket(socket.AF_UNIX) as program:
+        program.settimeout(20)
+        program.connect(path)
+        lines = program.makefile("rb")
+        while time.monotonic() < end:
+            for file, batch in ((half, add), (config, drop)):
+                subprocess.run([binary(), "apply", "--socket", path, file], check=True,
+                               stdout=subprocess.DEVNULL)
+                program.sendall(json.dumps({"dynamic": batch}).encode() + b"\n")
+                assert json.loads(lines.readline()) == {"done": {}}
+                counts.append(file)
+
+
+def check(took, alone, what):
+    mean = sum(took) / len(took)
+    print(f"{what}; answers to ARP: {sum(alone) / len(alone) * 1e3:.1f} ms alone, "
+          f"{mean * 1e3:.1f} ms beside them, {max(took) * 1e3:.0f} ms at most")
+    slow = [each for each in took if each > SLOW]
+    assert len(slow) <= SLOW_MAX * len(took), slow
+
+
 def main(folder):
     own, far = f"fs{os.getpid() % 100000}", f"ft{os.getpid() % 100000}"
     config = configure(folder, own)
@@ -116,11 +148,14 @@ def main(folder):
         for client in clients:
             client.join()
         assert len(counts) >= CLIENTS and set(counts) == {2 * TUNNELS}, counts
-        mean = sum(beside) / len(beside)
-        print(f"{len(counts)} reports; answers to ARP: {sum(alone) / len(alone) * 1e3:.1f} ms "
-              f"alone, {mean * 1e3:.1f} ms beside them, {max(beside) * 1e3:.0f} ms at most")
-        slow = [took for took in beside if took > SLOW]
-        assert len(slow) <= SLOW_MAX * len(beside), slow
+        check(beside, alone, f"{len(counts)} reports")
+        counts, end = [], time.monotonic() + SECONDS
+        changer = threading.Thread(target=changes, args=(path, config, counts, end))
+        changer.start()
+        beside = asks(stream, SECONDS)
+        changer.join()
+        assert len(counts) >= 2, counts
+        check(beside, alone, f"{len(counts)} changes of {TUNNELS} SAs and {ROUTES} routes")
         node.send_signal(signal.SIGTERM)
         assert node.wait(30) == 0
         node = None

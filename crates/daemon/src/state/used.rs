@@ -91,6 +91,11 @@ impl<D: Disk> UsedKeys<D> {
         &self,
         keys: impl Iterator<Item = (&'a str, [u8; 16])>,
     ) -> Result<(), StateError> {
+        // The list may be long, and counters are looked up one by one.
+        let mut keys = keys.peekable();
+        if keys.peek().is_none() {
+            return Ok(());
+        }
         let used = self.read().map_err(|e| self.os(e))?;
         for (id, key) in keys {
             if used.states.contains_key(&key) {

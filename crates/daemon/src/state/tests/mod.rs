@@ -119,6 +119,23 @@ fn counter_state_goes_on_above_what_was_reserved() {
     assert_eq!(store.find("esp-out renamed 0x1001", KEY).unwrap().next, 901);
 }
 
+/// A list that cannot be read is as good as one that takes long.
+#[test]
+fn counters_that_are_there_are_found_without_the_list_of_used_keys() {
+    let folder = Folder::new("unread");
+    let mut store = folder.create().unwrap();
+    store.find_all(&keys()).unwrap();
+    store.raise_all(&up_to(100)).unwrap();
+    let list = File::options().write(true).open(folder.used()).unwrap();
+    list.set_len(1 << 40).unwrap();
+    for CounterId { id, fingerprint, .. } in keys() {
+        assert_eq!(store.find(&id, fingerprint).unwrap().next, 101);
+    }
+    store.raise_all(&up_to(200)).unwrap();
+    let new = CounterId { id: "esp-out-new-0x9".into(), fingerprint: [9; 16], sends: true };
+    store.find_all(&[new]).expect_err("a new key is looked for in it");
+}
+
 #[test]
 fn counter_state_is_a_keys_and_no_name_moves_it() {
     const OTHER: [u8; 16] = [8; 16];
