@@ -71,6 +71,15 @@ impl Acquires {
         true
     }
 
+    /// The next packet of these slots asks again, as far as none is kept.
+    pub fn ask_again(&mut self, slots: impl Iterator<Item = u32>) {
+        for slot in slots {
+            if self.asked.get(&slot).is_some_and(|asked| asked.kept.is_none()) {
+                self.asked.remove(&slot);
+            }
+        }
+    }
+
     /// Slots for which SAs are asked, and the first octets of the packet that asked.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, Vec<u8>)> {
         self.asked.iter().map(|(&slot, asked)| (slot, asked.header.clone()))

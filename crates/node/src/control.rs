@@ -637,7 +637,7 @@ impl Control {
             Event::Heard(sa, from) => self.heard_elsewhere(sa, from),
             Event::Reached(step) => self.reached(seat, step),
             Event::Done(token, done) => self.done(token, done),
-            Event::Acquire(slot, header) => self.card_acquires(now, slot, header),
+            Event::Acquire(slot, header) => self.card_acquires(now, seat, slot, header),
             Event::Failed(what) => self.incidents.push(Incident::Other(what)),
             // Of the protocols, and of cards: `hear_cards` sees to those.
             Event::NextPn { .. } | Event::CardEmpty | Event::CardAlive => {}

@@ -43,6 +43,11 @@ impl Directories {
         self.of(seat)?.0.inbound(spi)
     }
 
+    /// True if a seat has an outbound SA for a slot.
+    pub fn has_outbound(&self, seat: Seat, slot: u32) -> bool {
+        self.of(seat).is_some_and(|(directory, at)| directory.slots(at).get(slot).is_some())
+    }
+
     /// The directory in which an SA of this seat is, and the worker that it is at there.
     fn of(&self, seat: Seat) -> Option<(&SaDirectory, u8)> {
         match seat {
@@ -214,8 +219,8 @@ impl Sas {
         self.under_way.contains_key(&token)
     }
 
-    /// Sends an order's changes. Cards carry those of the configuration out in their order and
-    /// say nothing: it has them filled when they are reset.
+    /// Sends an order's changes. About SAs of the configuration cards say nothing: it has them
+    /// filled when they are reset.
     fn order(
         &mut self,
         dirs: &Directories,
@@ -225,8 +230,9 @@ impl Sas {
         let (sa, verb, client) = what;
         self.ordered += 1;
         let (number, mut left) = (Token(FIRST + self.ordered), 0);
+        let is_agreed = self.is_agreed(sa);
         for (seat, change) in changes {
-            let answers = matches!(seat, Seat::Worker(_)) || client != Client::Configuration;
+            let answers = matches!(seat, Seat::Worker(_)) || is_agreed;
             left += usize::from(answers);
             self.queue.push((seat, Ordered { token: number, change }));
         }
@@ -570,6 +576,7 @@ impl Sas {
             Client::Keying(token) => {
                 if verb == Verb::Add && refused.is_some() && self.has_agreed(sa) {
                     // As far as it was added it goes; nobody knows of it.
+                    self.cut_off(dirs, sa);
                     self.retire(dirs, sa, Client::Keying(Token(0)));
                 }
                 if token != Token(0) {
@@ -706,7 +713,18 @@ impl Sas {
     /// True if what a worker has for a slot is sealed by an SA that a keying protocol agreed on.
     pub fn uses_agreed(&self, dirs: &Directories, worker: usize, slot: u32) -> bool {
         let place = dirs.workers.slots(worker as u8).get(slot);
-        place.is_some_and(|place| self.has_agreed(Sa::Outbound(place.index)))
+        let in_cards = dirs.cards.values().filter_map(|card| card.slots(0).get(slot));
+        let mut places = place.into_iter().chain(in_cards);
+        places.any(|place| self.has_agreed(Sa::Outbound(place.index)))
+    }
+
+    /// True if a keying protocol agreed on an SA, whether or not it leaves.
+    fn is_agreed(&self, sa: Sa) -> bool {
+        let client = match sa {
+            Sa::Inbound(index) => self.inbound.get(index).map(|sa| sa.client),
+            Sa::Outbound(index) => self.outbound.get(index).map(|sa| sa.client),
+        };
+        matches!(client, Some(Client::Keying(_)))
     }
 
     /// True if an SA is there that this client may use and drop.

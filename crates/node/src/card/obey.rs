@@ -51,8 +51,8 @@ impl Card {
                 self.events.send(Event::Done(token, done.map_err(Refused)));
             }
             CardCommand::Edges => {
+                self.events.send(Event::CardAlive);
                 self.report_edges();
-                let _ = self.events.ring.push(Event::CardAlive);
             }
         }
     }

@@ -9,7 +9,8 @@ use ferrule_base::VrfId;
 use ferrule_dataplane::route::Adjacency;
 use ferrule_dataplane::tables::{Iface, IfaceKind, PortEntry, RoutedIface};
 use ferrule_dataplane::{Tables, ipsec, route};
-use std::net::IpAddr;
+use ferrule_wire::Protocol;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Compiles the tables of the card of port `at` of the configuration.
 pub(crate) fn compile(
@@ -84,7 +85,7 @@ fn police(
 /// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it is
 /// an error. A later fragment of IPv6 does not show its protocol.
 fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
-    let mut entries = Vec::new();
+    let mut entries: Vec<_> = keying(config).map(bypass).collect();
     let leaves = |t: &&TunnelConfig| t.via.interface == interface && t.then.is_none();
     for tunnel in config.tunnels.iter().filter(leaves).filter(|t| !t.is_inline()) {
         let ends = || ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));
@@ -92,7 +93,6 @@ fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
         if tunnel.local.is_ipv6() {
             selectors.push(ipsec::Selector { protocol: ipsec::Field::Opaque, ..ends() });
         }
-        let bypass = |selector| ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass);
         entries.extend(selectors.into_iter().map(bypass));
     }
     let action = |action| match action {
@@ -107,6 +107,26 @@ fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
     entries.extend(entries_of(config, interface, action, |p| whole || is_inline(config, p)));
     let spd = ipsec::Spd::new(&entries).expect("selectors were checked");
     if whole { spd.counting_rest(rest_counter(config, interface)) } else { spd }
+}
+
+fn bypass(selector: ipsec::Selector) -> ipsec::PolicyEntry {
+    ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass)
+}
+
+/// Datagrams of keying programs, from and to addresses of the file.
+fn keying(config: &Config) -> impl Iterator<Item = ipsec::Selector> {
+    let own = config.interfaces.iter().filter(|interface| interface.vrf == 0);
+    let own = own.flat_map(|interface| &interface.addresses);
+    own.flat_map(|&(address, _)| {
+        let any = match address {
+            IpAddr::V4(_) => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            IpAddr::V6(_) => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+        };
+        config.keying_ports.iter().map(move |&port| ipsec::Selector {
+            local_ports: ipsec::Field::is(port),
+            ..ipsec::Selector::between(host(address), any).of(Protocol::UDP)
+        })
+    })
 }
 
 fn host(address: IpAddr) -> (IpAddr, u8) {

@@ -117,8 +117,10 @@ fn acquire(
     if asked.get(&slot).is_some_and(|&at| now.since(at) < ASK_AGAIN) {
         return;
     }
-    asked.insert(slot, now);
-    events.send(Event::Acquire(slot, header(packet)));
+    // What finds no room is said with the next packet.
+    if events.ring.push(Event::Acquire(slot, header(packet))).is_ok() {
+        asked.insert(slot, now);
+    }
 }
 
 /// A turn of a card's graph.

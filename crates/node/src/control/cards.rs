@@ -176,8 +176,9 @@ impl Control {
             self.cards[at].silent = 0;
             let port = self.port_name(id).to_owned();
             self.incidents.push(Incident::CardSilent { port });
+            // What waits comes again once it is empty.
             self.cards[at].waiting.clear();
-            let _ = self.command(id, CardCommand::Reset);
+            self.command_step(id, CardCommand::Reset);
         }
     }
 
@@ -212,15 +213,23 @@ impl Control {
     pub(super) fn lose_agreed(&mut self, id: PortId) {
         // Before the card is filled, so that it is given nothing twice.
         self.send_orders();
-        let lost = self.sas.agreed_in(Seat::Card(id));
-        let names = lost.iter().filter_map(|&sa| self.sa_name(sa));
+        let agreed = self.sas.agreed_in(Seat::Card(id));
+        let names = agreed.iter().filter_map(|&sa| self.sa_name(sa));
         let gone: Vec<_> = names.map(Incident::SaGone).collect();
         self.incidents.extend(gone);
-        self.sas.lose(&self.shared.directories, Seat::Card(id));
+        let slots = agreed.iter().filter_map(|&sa| Some(self.sas.slot_and_spi(sa)?.0));
+        self.protocols.lock().acquires.ask_again(slots);
+        let lost = self.sas.lose(&self.shared.directories, Seat::Card(id));
+        // Others get their indices.
+        self.steps.spare(&lost);
     }
 
     /// A packet at a card has no SA.
-    pub(super) fn card_acquires(&mut self, now: Instant, slot: u32, header: Vec<u8>) {
+    pub(super) fn card_acquires(&mut self, now: Instant, seat: Seat, slot: u32, header: Vec<u8>) {
+        if self.shared.directories.has_outbound(seat, slot) {
+            // It was put to use meanwhile.
+            return;
+        }
         if self.protocols.lock().acquires.ask(now, slot, &header) {
             let asks = self.wanted(slot, header);
             self.incidents.extend(asks);
@@ -232,6 +241,11 @@ impl Control {
     fn fill(&mut self, id: PortId) {
         let seat = Seat::Card(id);
         self.lose_agreed(id);
+        if let Some(link) = self.cards.iter_mut().find(|card| card.id == id) {
+            // Of what is under way to it nothing counts.
+            link.waiting.clear();
+            link.waiting.push_back(CardCommand::Fill);
+        }
         if self.steps.is_to_order() {
             // Its contents are known once the SAs are ordered.
             self.cards.iter_mut().filter(|c| c.id == id).for_each(|c| c.wanting = true);
@@ -246,6 +260,7 @@ impl Control {
             self.incidents.push(Incident::CardUnfilled { port, why: e.to_string() });
         }
         let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
+        link.pump();
         link.wanting = planned.is_err();
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
         let records = plan.records().chain(self.sas.records());
@@ -253,8 +268,6 @@ impl Control {
         let of_card = plan.macsec.wanted.into_iter().filter(|(at, _)| *at == seat);
         let of_card = of_card.map(|(_, change)| change);
         let all = of_card.chain(plan.esp.refill(seat, &self.static_keys.sas));
-        link.waiting.clear();
-        link.waiting.push_back(CardCommand::Fill);
         link.waiting.extend(all.map(CardCommand::Change));
         link.waiting.push_back(tables);
         link.pump();

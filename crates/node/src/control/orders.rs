@@ -7,6 +7,7 @@
 use super::Control;
 use crate::config::{Placement, SaConfig};
 use crate::incident::Incident;
+use crate::instances::Instances;
 use crate::message::{Command, Seat};
 use crate::sas::{Agreement, Answer, Client, OutboundPart, Sa, taken};
 use crate::static_keys::{self, Version, inbound, max_of, outbound};
@@ -160,10 +161,15 @@ impl Control {
             }
             let config = outbound(version, number, &sa);
             let max = max_of(of).min(INSTANCE_NUMBERS);
-            let instance = match &mut self.external.instances {
-                Some(instances) => instances.next(&mut self.leases).ok_or_else(no_instance)?,
-                None => 0,
-            };
+            if self.external.instances.is_none() {
+                // No tunnel of the file leaves its keys to programs.
+                let block = self.leases.instances().map_err(|_| no_instance())?;
+                self.external.instances = Some(Instances::new(block));
+                self.static_keys.has_instances = true;
+            }
+            let instances = self.external.instances.as_mut();
+            let instance = instances.and_then(|all| all.next(&mut self.leases));
+            let instance = instance.ok_or_else(no_instance)?;
             let config = Box::new(OutboundConfig { life, instance, ..config });
             let numbers = Sequence::unlimited(1, max);
             let parts = vec![OutboundPart { seat, config, numbers }];

@@ -78,6 +78,15 @@ impl Steps {
         self.coming.iter().take(2).any(|step| matches!(step, Step::Ready(..)))
     }
 
+    /// SAs that are gone already are not dropped once more.
+    pub fn spare(&mut self, gone: &[Sa]) {
+        for step in &mut self.coming {
+            if let Step::Drop(sas) = step {
+                sas.retain(|sa| !gone.contains(sa));
+            }
+        }
+    }
+
     /// A port to attach once those that go are gone.
     pub fn arrives(&mut self, worker: usize, id: PortId, port: Box<dyn Port>) {
         self.ports.push((worker, id, port));

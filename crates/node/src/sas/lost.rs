@@ -31,9 +31,11 @@ impl Sas {
     }
 
     /// Forgets SAs that keying protocols agreed on, as a card did that was reset. Orders about
-    /// them are answered.
-    pub fn lose(&mut self, dirs: &Directories, seat: Seat) {
-        self.forget_all(dirs, &self.at(seat, |client| client != Client::Configuration));
+    /// them are answered; the SAs come back.
+    pub fn lose(&mut self, dirs: &Directories, seat: Seat) -> Vec<Sa> {
+        let lost = self.at(seat, |client| client != Client::Configuration);
+        self.forget_all(dirs, &lost);
+        lost
     }
 
     /// Forgets SAs that are nowhere any more. Their indices are free then: nothing may be left

@@ -1,10 +1,10 @@
 //! SAs that a keying program gives to a card.
 
-use crate::net::{Net, agreed, mac, udp4};
-use crate::site::{MARK, Site, gateway};
+use crate::net::{Net, agreed, ethernet, mac, udp4};
+use crate::site::{MARK, PEER, Site, gateway};
 use ferrule_base::{DropReason, Duration};
 use ferrule_dataplane::ipsec::{Lifetime, Lifetimes};
-use ferrule_node::{AgreedSa, Incident, Refused, Sa, SaOrder, Token};
+use ferrule_node::{AgreedSa, Datagram, Incident, Refused, Sa, SaOrder, Token};
 
 /// Gateway `own` whose tunnel has no keys.
 fn external(own: u8, placement: &str) -> String {
@@ -175,6 +175,87 @@ fn port_that_goes_takes_the_keys_of_a_program_along() {
     let gone = incidents(&mut card);
     let count = gone.iter().filter(|gone| matches!(gone, Incident::SaGone(_))).count();
     assert!(count >= 2, "{gone:?}");
+}
+
+#[test]
+fn inline_orders_and_an_apply_of_their_tunnel_are_answered_by_a_card_that_failed() {
+    let text = external(1, "inline");
+    let wide = text.replace("keying = ", "window = 256\nkeying = ");
+    let mut card = Site::new(Net::new(), &text);
+    key(&mut card, 1, 1);
+    assert_eq!(card.net.members[0].control.halt_card(1), Ok(true));
+    card.net.settle();
+    let added = order(&mut card, SaOrder::AddInbound(agreed("t", 0x4001)));
+    card.net.apply(0, &wide);
+    card.net.wait(Duration::from_secs(6));
+    let told = answers(&mut card);
+    assert!(matches!(&told[..], [(token, Err(_))] if *token == added), "{told:?}");
+    assert!(!card.net.members[0].control.is_changing());
+    key(&mut card, 1, 3);
+    assert_eq!(card.send(1, &packet(1, 90)).len(), 1);
+}
+
+/// At every step of an apply that drops its SAs.
+#[test]
+fn inline_reset_during_an_apply_harms_no_later_sa() {
+    let text = external(1, "inline");
+    let mut card = Site::new(Net::new(), &text);
+    key(&mut card, 1, 1);
+    for round in 0..24 {
+        let window = ["64", "256"][round % 2];
+        let changed = text.replace("keying = ", &format!("window = {window}\nkeying = "));
+        card.net.apply(0, &changed);
+        for _ in 0..round / 2 {
+            card.net.now += Duration::from_micros(50);
+            let (now, member) = (card.net.now, &mut card.net.members[0]);
+            member.workers[0].turn(now);
+            member.control.turn(now);
+        }
+        assert_eq!(card.net.members[0].control.reset_card(1), Ok(true));
+        let early = order(&mut card, SaOrder::AddInbound(agreed("t", 0x5001)));
+        card.net.settle();
+        let told = answers(&mut card);
+        assert!(matches!(&told[..], [(token, _)] if *token == early), "{round}: {told:?}");
+        assert!(!card.net.members[0].control.is_changing(), "{round}");
+        incidents(&mut card);
+        key(&mut card, 1, 2 + round as u32);
+        assert_eq!(card.send(1, &packet(1, 90)).len(), 1, "{round}");
+        card.net.wait(Duration::from_secs(1));
+        assert_eq!(incidents(&mut card), [], "{round}");
+    }
+}
+
+#[test]
+fn inline_sa_of_a_program_stays_in_use_across_an_apply() {
+    let text = gateway(1, "inline", "aes-gcm-128", "gcm");
+    let mut card = Site::new(Net::new(), &text);
+    let out = ask(&mut card, SaOrder::AddOutbound(agreed("t", 0x2002)));
+    ask(&mut card, SaOrder::Use(out, None));
+    let more = "[[route]]\nprefix = \"10.9.0.0/16\"\nvia = \"192.0.2.2\"\n";
+    card.net.apply(0, &format!("{text}{more}"));
+    card.net.settle();
+    assert_eq!(card.send(1, &packet(1, 90))[0][34..38], [0, 0, 0x20, 2]);
+}
+
+#[test]
+fn inline_datagrams_of_a_program_pass_the_card_both_ways() {
+    let text = external(1, "inline").replace("lab = true", "lab = true\nkeying-ports = [500]");
+    let mut card = Site::new(Net::new(), &text);
+    card.net.members[0].control.listen_for_datagrams(true);
+    let (local, remote) = (([192, 0, 2, 1], 500).into(), ([192, 0, 2, 2], 500).into());
+    let sent = Datagram { local, remote, payload: b"keys?".to_vec() };
+    assert_eq!(card.net.members[0].control.send_datagram(&sent), Ok(()));
+    card.net.settle();
+    let wire = card.on_wire();
+    assert!(wire.len() == 1 && wire[0].ends_with(b"keys?"), "{wire:02x?}");
+    let back = udp4([192, 0, 2, 2], [192, 0, 2, 1], (500, 500), 60, 7);
+    card.arrive(&ethernet(mac("g1", "wan"), PEER, 0x0800, &back));
+    let heard = card.net.members[0].control.poll_datagram().expect("it arrives");
+    assert_eq!((heard.local, heard.remote), (local, remote));
+    let other = udp4([192, 0, 2, 2], [192, 0, 2, 1], (500, 501), 60, 7);
+    card.arrive(&ethernet(mac("g1", "wan"), PEER, 0x0800, &other));
+    assert_eq!(card.net.refused(0, DropReason::PolicyDiscard), 1, "at no other port");
+    assert!(incidents(&mut card).is_empty(), "nothing asks for keys");
 }
 
 #[test]
