@@ -75,6 +75,7 @@ impl Daemon {
         };
         let token = self.control.order(order);
         self.orders.under_way.insert(token, asked);
+        self.board.rouse_all();
         Ok(())
     }
 

@@ -233,7 +233,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     control.fit_cards();
     control.begin(plan);
     control.card_tables();
-    control.configure_protocols(now);
+    control.configure_protocols(now, &mut control.protocols.lock());
     Ok((control, workers))
 }
 
@@ -340,8 +340,9 @@ impl Control {
         let of_port = self.config.interfaces.iter().filter(|i| i.port == index);
         let ifaces = of_port.filter_map(|i| self.shared.ifaces.get(&i.name));
         let ifaces: Vec<u16> = ifaces.map(|iface| iface as u16).collect();
-        self.protocols.lock().resolver.forget(now, &ifaces);
-        self.configure_resolver(now);
+        let cores = &mut *self.protocols.lock();
+        cores.resolver.forget(now, &ifaces);
+        self.configure_resolver(now, cores);
     }
 
     /// The control protocols, for a thread of their own: from now on it turns them.
@@ -383,18 +384,19 @@ impl Control {
         if !self.are_apart {
             done += self.protocols.turn(now).done;
         }
-        self.hear_protocols();
-        done
+        done + self.hear_protocols()
     }
 
-    /// Takes what the protocols have to tell.
-    fn hear_protocols(&mut self) {
+    /// Takes what the protocols have to tell. Returns how much that was.
+    fn hear_protocols(&mut self) -> usize {
         let mut cores = self.protocols.lock();
         let (asked, incidents) = (cores.take_asked(), cores.take_incidents());
+        let heard = asked.len() + incidents.len() + usize::from(cores.datagrams.take_news());
         drop(cores);
         let asked = asked.into_iter().filter_map(|(slot, header)| self.wanted(slot, header));
         let asked: Vec<_> = asked.collect();
         self.incidents.extend(incidents.into_iter().chain(asked));
+        heard
     }
 
     /// Work of all turns.
@@ -541,14 +543,14 @@ impl Control {
     }
 
     /// Tells the protocols what is in force.
-    fn configure_protocols(&self, now: Instant) {
-        self.configure_resolver(now);
+    fn configure_protocols(&self, now: Instant, cores: &mut Cores) {
+        self.configure_resolver(now, cores);
         let (ids, macs) = (&self.compiled.ports, &self.macs);
-        self.protocols.lock().keying.configure(now, &self.config, ids, macs);
+        cores.keying.configure(now, &self.config, ids, macs);
     }
 
-    fn configure_resolver(&self, now: Instant) {
-        let Cores { resolver, resolved: (tables, next_hops), .. } = &mut *self.protocols.lock();
+    fn configure_resolver(&self, now: Instant, cores: &mut Cores) {
+        let Cores { resolver, resolved: (tables, next_hops), .. } = cores;
         resolver.configure(now, &self.config, tables, &self.shared.ifaces, next_hops);
     }
 

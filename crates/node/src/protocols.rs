@@ -202,7 +202,7 @@ impl Cores {
     }
 
     fn has_news(&self) -> bool {
-        !self.incidents.is_empty() || !self.asked.is_empty() || self.datagrams.is_waiting()
+        !self.incidents.is_empty() || !self.asked.is_empty() || self.datagrams.has_news()
     }
 
     /// True if a worker sent something.

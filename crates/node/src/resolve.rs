@@ -45,7 +45,8 @@ struct Waiting {
 pub(crate) struct Resolver {
     core: Discovery,
     known: BTreeMap<(u16, IpAddr), MacAddr>,
-    interfaces: Vec<u16>,
+    /// Interfaces, as the core knows them.
+    interfaces: BTreeMap<u16, neighbour::Interface>,
     kept: Vec<(u16, IpAddr)>,
     waiting: VecDeque<Waiting>,
     /// Own addresses out of use, by interface, each with its table.
@@ -58,7 +59,7 @@ impl Resolver {
         Self {
             core: Discovery::new(),
             known: BTreeMap::new(),
-            interfaces: Vec::new(),
+            interfaces: BTreeMap::new(),
             kept: Vec::new(),
             waiting: VecDeque::with_capacity(WAITING_MAX),
             withheld: BTreeMap::new(),
@@ -76,22 +77,18 @@ impl Resolver {
         ifaces: &Numbers,
         next_hops: &[Option<IpAddr>],
     ) {
-        let mut interfaces = Vec::new();
+        let mut interfaces = BTreeMap::new();
         for interface in &config.interfaces {
             let Some(id) = ifaces.get(&interface.name) else { continue };
             let Some(IfaceKind::Routed(routed)) = tables.ifaces.get(id).map(|i| &i.kind) else {
                 continue;
             };
-            interfaces.push(id as u16);
-            self.core.handle_command(
-                now,
-                neighbour::Command::Interface(neighbour::Interface {
-                    id: id as u16,
-                    mac: routed.mac,
-                    v4: routed.v4.clone(),
-                    v6: routed.v6.clone(),
-                }),
-            );
+            let (v4, v6) = (routed.v4.clone(), routed.v6.clone());
+            let told = neighbour::Interface { id: id as u16, mac: routed.mac, v4, v6 };
+            if self.interfaces.get(&told.id) != Some(&told) {
+                self.core.handle_command(now, neighbour::Command::Interface(told.clone()));
+            }
+            interfaces.insert(told.id, told);
         }
         // Further next hops are asked for when packets wait for them, as any neighbour is.
         let named = tables.adjacencies.iter().zip(next_hops);
@@ -106,8 +103,7 @@ impl Resolver {
         for &(iface, ip) in kept.iter().filter(|k| !old.contains(k)) {
             self.core.handle_command(now, neighbour::Command::Keep { iface, ip });
         }
-        let new: HashSet<_> = interfaces.iter().collect();
-        for &gone in self.interfaces.iter().filter(|i| !new.contains(i)) {
+        for &gone in self.interfaces.keys().filter(|&id| !interfaces.contains_key(id)) {
             self.core.handle_command(now, neighbour::Command::Gone(gone));
         }
         (self.interfaces, self.kept) = (interfaces, kept);
@@ -143,7 +139,7 @@ impl Resolver {
         for &iface in ifaces {
             self.core.handle_command(now, neighbour::Command::Gone(iface));
         }
-        self.interfaces.retain(|iface| !ifaces.contains(iface));
+        self.interfaces.retain(|iface, _| !ifaces.contains(iface));
         self.kept.retain(|(iface, _)| !ifaces.contains(iface));
     }
 

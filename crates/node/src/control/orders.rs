@@ -114,8 +114,8 @@ impl Control {
 
     /// Tunnels whose packets wait for an SA, for a program that comes later than they did.
     pub fn acquiring(&self) -> Vec<Incident> {
-        let cores = self.protocols.lock();
-        let waiting = cores.acquires.waiting();
+        let waiting: Vec<_> = self.protocols.lock().acquires.waiting().collect();
+        let waiting = waiting.into_iter();
         waiting.filter_map(|(slot, header)| self.wanted(slot, header)).collect()
     }
 

@@ -240,14 +240,14 @@ impl Control {
     /// Neighbours are asked by new tables, through ports that are there.
     fn follow_tables(&mut self, now: Instant) {
         let next_hops = take(&mut self.compiled.next_hops);
+        let named = self.tables.adjacencies.iter().filter_map(|a| a.neighbour);
+        self.shared.neighbours.reserve_only(named);
         let mut guard = self.protocols.lock();
         let cores = &mut *guard;
         let old = replace(&mut cores.resolved, (self.tables.clone(), next_hops));
-        let named = self.tables.adjacencies.iter().filter_map(|a| a.neighbour);
-        self.shared.neighbours.reserve_only(named);
         cores.acquires.retain(&self.tables.acquires, &mut cores.exchange);
+        self.configure_protocols(now, cores);
         drop(guard);
-        self.configure_protocols(now);
         // Freed while the protocols go on.
         drop(old);
     }

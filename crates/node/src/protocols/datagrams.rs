@@ -33,6 +33,8 @@ pub struct Datagram {
 pub(crate) struct Datagrams {
     listens: bool,
     waiting: VecDeque<Datagram>,
+    /// One came since somebody asked.
+    has_news: bool,
     /// Identification of the next packet.
     ident: u16,
 }
@@ -51,9 +53,14 @@ impl Datagrams {
         self.waiting.pop_front()
     }
 
-    /// True if a datagram waits for programs.
-    pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// True if a datagram came since the last call of [`take_news`](Self::take_news).
+    pub const fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// The same; from now on it is old.
+    pub const fn take_news(&mut self) -> bool {
+        std::mem::replace(&mut self.has_news, false)
     }
 
     /// Identification of the next packet that is sent.
@@ -73,6 +80,7 @@ impl Datagrams {
         match read(&packet) {
             Some(datagram) => {
                 self.waiting.push_back(datagram);
+                self.has_news = true;
                 exchange.consume(packet);
             }
             None => exchange.drop(packet, DropReason::Malformed),
