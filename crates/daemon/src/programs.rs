@@ -38,6 +38,8 @@ impl Daemon {
         match self.begin_order(asked, request) {
             Ok(()) => {
                 self.server.keep_waiting(client);
+                // Some are answered at once.
+                self.answer_orders();
                 None
             }
             Err(fault) => Some(Reply::refused(&fault)),

@@ -85,7 +85,11 @@ fn police(
 /// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it is
 /// an error. A later fragment of IPv6 does not show its protocol.
 fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
-    let mut entries: Vec<_> = keying(config).map(bypass).collect();
+    let mut entries: Vec<_> = match config.interfaces[interface].vrf {
+        0 => keying(config).map(bypass).collect(),
+        // Keying programs have no addresses in other tables.
+        _ => Vec::new(),
+    };
     let leaves = |t: &&TunnelConfig| t.via.interface == interface && t.then.is_none();
     for tunnel in config.tunnels.iter().filter(leaves).filter(|t| !t.is_inline()) {
         let ends = || ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));

@@ -245,6 +245,7 @@ impl Control {
             // Of what is under way to it nothing counts.
             link.waiting.clear();
             link.waiting.push_back(CardCommand::Fill);
+            link.pump();
         }
         if self.steps.is_to_order() {
             // Its contents are known once the SAs are ordered.
@@ -260,7 +261,6 @@ impl Control {
             self.incidents.push(Incident::CardUnfilled { port, why: e.to_string() });
         }
         let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
-        link.pump();
         link.wanting = planned.is_err();
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
         let records = plan.records().chain(self.sas.records());

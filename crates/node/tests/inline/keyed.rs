@@ -258,6 +258,29 @@ fn inline_datagrams_of_a_program_pass_the_card_both_ways() {
     assert!(incidents(&mut card).is_empty(), "nothing asks for keys");
 }
 
+/// Keying programs have addresses of the global table alone.
+#[test]
+fn inline_card_of_another_vrf_lets_no_datagram_of_keying_pass() {
+    let text = external(1, "inline").replace("lab = true", "lab = true\nkeying-ports = [500]");
+    let red = |port: &str| format!("port = \"{port}\"\n        vrf = \"red\"");
+    let text = text.replace(
+        "[[port]]\n        name = \"lan\"",
+        "[[vrf]]\nname = \"red\"\n[[port]]\n        name = \"lan\"",
+    );
+    let text = text.replace("port = \"lan\"", &red("lan")).replace("port = \"wan\"", &red("wan"));
+    let text = text.replace("via = ", "vrf = \"red\"\nvia = ");
+    let text = text.replace("local = \"192.0.2.1\"", "vrf = \"red\"\nlocal = \"192.0.2.1\"");
+    let more = "[[port]]\nname = \"more\"\ndriver = \"wire\"\n\
+                [[interface]]\nport = \"more\"\naddress = [\"10.1.0.77/24\"]\n\
+                [[route]]\nprefix = \"192.0.2.2/32\"\ninterface = \"wan\"\nvia = \"192.0.2.2\"\n";
+    let mut card = Site::new(Net::new(), &format!("{text}{more}"));
+    let forged = udp4([10, 1, 0, 77], [10, 9, 0, 9], (500, 500), 60, MARK);
+    assert!(card.send(1, &forged).is_empty(), "to where no tunnel leads");
+    let forged = udp4([10, 1, 0, 77], [10, 2, 0, 9], (500, 500), 60, MARK);
+    assert!(card.send(1, &forged).is_empty(), "into the tunnel, which has no SA");
+    assert_eq!(card.net.refused(0, DropReason::EspNoSa), 1);
+}
+
 #[test]
 fn inline_key_of_the_file_seals_again_where_a_programs_was_lost() {
     let mut card = Site::new(Net::new(), &gateway(1, "inline", "aes-gcm-128", "gcm"));
