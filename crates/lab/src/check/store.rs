@@ -5,6 +5,7 @@ use super::finding::lock;
 use ferrule_base::MacAddr;
 use ferrule_node::{Config, Counter, CounterStore, StoreError, Volatile};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// A counter store that survives its node. Clones share it.
@@ -24,6 +25,10 @@ impl CounterStore for Surviving {
 
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
         lock(&self.0).reserve(record, limit)
+    }
+
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        lock(&self.0).instances()
     }
 
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
@@ -75,6 +80,10 @@ impl CounterStore for Numbered {
 
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
         self.inner.reserve(record, limit)
+    }
+
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        self.inner.instances()
     }
 
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {

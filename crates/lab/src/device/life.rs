@@ -10,6 +10,7 @@ use ferrule_crypto::Software;
 use ferrule_node::{BuildError, Config, Control, Counter, CounterStore, Environment, StoreError};
 use ferrule_node::{build_with_cards, made_mac};
 use ferrule_pipeline::pair;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Frames between a device and its node in one direction at most.
@@ -220,6 +221,10 @@ impl CounterStore for Kept {
 
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
         self.store().reserve(record, limit)
+    }
+
+    fn instances(&mut self) -> Result<Range<u64>, StoreError> {
+        self.store().instances()
     }
 
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
