@@ -8,7 +8,8 @@ use rtrb::{Producer, PushError};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sender of commands to one worker. A command has to find the senders' lock, never a worker.
+/// Sender of commands to one worker. Senders share a lock, held for one push; the worker takes
+/// none.
 #[derive(Clone)]
 pub(crate) struct Commands(Arc<Mutex<Queue>>);
 

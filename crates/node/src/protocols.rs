@@ -108,7 +108,8 @@ impl Protocols {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what another configuration has not, or otherwise, before anything else of it is done.
+    /// Ends MKA entities that another configuration does not have, or has with other parameters,
+    /// before anything else of it is done.
     pub(crate) fn leave(&self, config: &Config, ids: &[PortId], macs: &[MacAddr]) {
         let cores = &mut *self.lock();
         cores.keying.leave(config, ids, macs, &cores.exchange);

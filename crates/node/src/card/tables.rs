@@ -10,6 +10,7 @@ use ferrule_dataplane::route::Adjacency;
 use ferrule_dataplane::tables::{Iface, IfaceKind, PortEntry, RoutedIface};
 use ferrule_dataplane::{Tables, ipsec, route};
 use ferrule_wire::Protocol;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Compiles the tables of the card of port `at` of the configuration.
@@ -85,11 +86,7 @@ fn police(
 /// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it is
 /// an error. A later fragment of IPv6 does not show its protocol.
 fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
-    let mut entries: Vec<_> = match config.interfaces[interface].vrf {
-        0 => keying(config).map(bypass).collect(),
-        // Keying programs have no addresses in other tables.
-        _ => Vec::new(),
-    };
+    let mut entries: Vec<_> = keying(config, interface).into_iter().map(bypass).collect();
     let leaves = |t: &&TunnelConfig| t.via.interface == interface && t.then.is_none();
     for tunnel in config.tunnels.iter().filter(leaves).filter(|t| !t.is_inline()) {
         let ends = || ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));
@@ -117,20 +114,28 @@ fn bypass(selector: ipsec::Selector) -> ipsec::PolicyEntry {
     ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass)
 }
 
-/// Datagrams of keying programs, from and to addresses of the file.
-fn keying(config: &Config) -> impl Iterator<Item = ipsec::Selector> {
-    let own = config.interfaces.iter().filter(|interface| interface.vrf == 0);
-    let own = own.flat_map(|interface| &interface.addresses);
-    own.flat_map(|&(address, _)| {
+/// Datagrams of keying programs at an interface: at its own addresses and at the ends of tunnels
+/// that leave by it. Programs have no addresses in other tables than the global one.
+fn keying(config: &Config, interface: usize) -> Vec<ipsec::Selector> {
+    let of = &config.interfaces[interface];
+    if of.vrf != 0 {
+        return Vec::new();
+    }
+    let ends = config.tunnels.iter().filter(|t| t.via.interface == interface).map(|t| t.local);
+    let own: BTreeSet<IpAddr> = of.addresses.iter().map(|&(own, _)| own).chain(ends).collect();
+    let ports: BTreeSet<u16> = config.keying_ports.iter().copied().collect();
+    let at = |&address: &IpAddr| {
         let any = match address {
             IpAddr::V4(_) => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             IpAddr::V6(_) => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
         };
-        config.keying_ports.iter().map(move |&port| ipsec::Selector {
-            local_ports: ipsec::Field::is(port),
-            ..ipsec::Selector::between(host(address), any).of(Protocol::UDP)
+        let udp = ipsec::Selector::between(host(address), any).of(Protocol::UDP);
+        ports.iter().map(move |&port| {
+            let local_ports = ipsec::Field::is(port);
+            ipsec::Selector { local_ports, ..udp.clone() }
         })
-    })
+    };
+    own.iter().flat_map(at).collect()
 }
 
 fn host(address: IpAddr) -> (IpAddr, u8) {

@@ -132,12 +132,19 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
     }
 }
 
+/// Ports of keying programs at most: each is an entry of a card's policies.
+const KEYING_PORTS_MAX: usize = 64;
+
 fn keying_ports(r: &mut Reader<'_>, ports: Option<&Spanned<Vec<i64>>>) -> Vec<u16> {
     let Some(ports) = ports else { return Vec::new() };
     let port = |n: &i64| u16::try_from(*n).ok().filter(|&port| port != 0);
     let read: Option<Vec<u16>> = ports.get_ref().iter().map(port).collect();
     if read.is_none() {
         r.problems.add(ports.span(), "these are not UDP ports", "use 1 to 65535, as [500, 4500]");
+    }
+    if ports.get_ref().len() > KEYING_PORTS_MAX {
+        let what = format!("{} keying-ports", ports.get_ref().len());
+        r.problems.add(ports.span(), what, format!("{KEYING_PORTS_MAX} at most, as [500, 4500]"));
     }
     read.unwrap_or_default()
 }

@@ -187,8 +187,11 @@ impl Control {
             self.send_all(|control| Command::Say(control.steps.number));
         }
         if self.steps.is_too_long(now) {
-            let waits = format!("{:?}", self.steps.behind);
-            let what = format!("a change of configuration waits for workers {waits}");
+            let waits = match &self.steps.behind[..] {
+                [] => "a worker or card to let go of SAs".to_owned(),
+                behind => format!("workers {behind:?}"),
+            };
+            let what = format!("a change of configuration waits for {waits}");
             self.incidents.push(Incident::Other(what));
         }
         done

@@ -61,3 +61,13 @@ fn bad_configuration_of_inline_placement_is_refused_with_place_and_remedy() {
     );
     wrong(&text, "has IPv6, and its card leaves an mtu of", "IPv6 needs 1280");
 }
+
+#[test]
+fn more_keying_ports_than_a_policy_has_room_for_are_refused() {
+    let ports = |count: u16| {
+        let ports: Vec<String> = (1..=count).map(|port| port.to_string()).collect();
+        good().replace("lab = true", &format!("lab = true\nkeying-ports = [{}]", ports.join(", ")))
+    };
+    assert_eq!(problems(&ports(64)), "none");
+    wrong(&ports(65), "65 keying-ports", "64 at most");
+}
