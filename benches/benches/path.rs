@@ -7,7 +7,7 @@
 //! one flow and with 8,192 beside it.
 //!
 //! ```text
-//! cargo bench --bench path -- [PART ...] [--quick] [--stages] [--calibrate]
+//! cargo bench --bench path -- [PART ...] [--quick] [--stages] [--calibrate] [--rows=TEXT]
 //! ```
 
 use ferrule_base::Rng;
@@ -487,7 +487,9 @@ fn main() {
     println!("Median of {rounds} interleaved rounds of 8,192 or more.");
     scale();
     let profile = options.iter().any(|o| *o == "--calibrate").then(calibrated);
-    let effort = Effort { rounds, packets: 8192, warm: 2048, stages, profile };
+    let only = options.iter().find_map(|o| o.strip_prefix("--rows=")).unwrap_or_default();
+    let only: &str = only.to_owned().leak();
+    let effort = Effort { rounds, packets: 8192, warm: 2048, stages, profile, only };
     for (name, part) in PARTS {
         if names.is_empty() || names.iter().any(|n| *n == name) {
             part(effort);

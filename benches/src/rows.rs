@@ -238,16 +238,20 @@ pub struct Effort {
     pub stages: bool,
     /// A profile of this machine, in clocks, beside which the figures are put.
     pub profile: Option<&'static Profile>,
+    /// Part of the name of the rows that are measured; empty: all.
+    pub only: &'static str,
 }
 
 /// Measures the rows of a group in turn, and prints them.
 pub fn measure(title: &str, effort: Effort, rows: &mut [Row]) {
+    let mut rows: Vec<&mut Row> =
+        rows.iter_mut().filter(|row| row.name.contains(effort.only)).collect();
     if effort.stages {
-        let cases = rows.iter_mut().flat_map(Row::cases);
+        let cases = rows.iter_mut().flat_map(|row| row.cases());
         cases.for_each(|case| case.node.borrow_mut().watch_stages());
     }
     for round in 0..=effort.rounds {
-        for case in rows.iter_mut().flat_map(Row::cases) {
+        for case in rows.iter_mut().flat_map(|row| row.cases()) {
             case.round(effort, round > 0);
         }
     }

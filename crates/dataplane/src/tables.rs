@@ -7,7 +7,7 @@
 
 use crate::link::{Arrival, Entry, Exit, NextHopGroups};
 use crate::route::address::Reserved;
-use crate::{acl, bridge, ipsec, mpls, route};
+use crate::{acl, bridge, ipsec, link, mpls, route};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -64,10 +64,11 @@ impl Tables {
     /// once they are there, and again when one of them changes.
     pub fn compile(&mut self) {
         let mut exits: Vec<_> = self.adjacencies.iter().map(|a| Exit::of(a, self)).collect();
-        self.lfib.fit(|adjacency| {
+        let longest = |adjacency: u32| {
             let exit = exits.get(adjacency as usize).filter(|exit| exit.is_routed);
             exit.map(|exit| exit.longest)
-        });
+        };
+        self.lfib.fit(longest, |adjacency| link::Member::of(&self.adjacencies, adjacency));
         self.hot = Hot {
             entries: self.ports.iter().map(|port| Entry::of(port, self)).collect(),
             members: self.ifaces.iter().map(|iface| bridge::Member::of(iface, self)).collect(),

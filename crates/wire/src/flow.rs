@@ -112,8 +112,34 @@ fn ports(protocol: Protocol, payload: Option<&[u8]>) -> u64 {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ip_v4(mix: Mix, packet: &[u8]) -> Option<Mix> {
+    match packet.first_chunk() {
+        Some(front) if front[0] == PLAIN_V4 => Some(plain_v4(mix, front)),
+        _ => any_v4(mix, packet),
+    }
+}
+
+/// Version and length of a header without options.
+const PLAIN_V4: u8 = 0x45;
+/// A header without options, and the four octets behind it.
+type Front = [u8; ipv4::Header::LEN + 4];
+
+/// The same for a header without options: most packets.
+#[inline(always)]
+fn plain_v4(mix: Mix, front: &Front) -> Mix {
+    const PIECE: u16 = 0x3fff;
+    let (words, _) = front.as_chunks::<4>();
+    let [src, dst, ports] = [3, 4, 5].map(|at| u32::from_be_bytes(words[at]));
+    let protocol = Protocol(front[9]);
+    let whole = u16::from_be_bytes([front[6], front[7]]) & PIECE == 0;
+    let ports = if whole && protocol.has_ports() { ports } else { 0 };
+    mix.with(u64::from(src) << 32 | u64::from(dst))
+        .with(u64::from(ports) | u64::from(protocol.0) << 32)
+}
+
+#[inline(never)]
+fn any_v4(mix: Mix, packet: &[u8]) -> Option<Mix> {
     let (h, _) = ipv4::Header::ref_from_prefix(packet).ok()?;
     if h.version_ihl >> 4 != 4 {
         return None;
@@ -144,28 +170,49 @@ fn ip_v6(mix: Mix, packet: &[u8]) -> Option<Mix> {
 fn labels(mut mix: Mix, packet: &[u8]) -> Option<Mix> {
     let mut rest = packet;
     for _ in 0..mpls::MAX_DEPTH {
-        let (entry, after) = mpls::Header::ref_from_prefix(rest).ok()?;
+        let (&entry, after) = rest.split_first_chunk()?;
+        let (label, _, bottom, _) = mpls::decode(entry);
         // Traffic class and TTL differ within a flow; special labels say
         // nothing about it (RFC 6790 section 4.3).
-        if entry.label() >= mpls::special::FIRST_ORDINARY {
-            mix = mix.with(u64::from(entry.label().get()));
+        if label >= mpls::special::FIRST_ORDINARY.get() {
+            mix = mix.with(label.into());
         }
         rest = after;
-        if entry.is_bottom() {
-            let inner = match rest.first().map(|b| b >> 4) {
-                Some(4) if is_ip_v4(rest) => ip_v4(mix, rest),
-                Some(6) if is_ip_v6(rest) => ip_v6(mix, rest),
-                _ => None,
+        if bottom {
+            let inner = match rest.first_chunk() {
+                Some(front) if front[0] == PLAIN_V4 => {
+                    is_plain_v4(front, rest).then(|| plain_v4(mix, front))
+                }
+                _ => any_below(mix, rest),
             };
             return Some(inner.unwrap_or(mix));
         }
-        if entry.label() == mpls::special::ENTROPY_INDICATOR
+        if label == mpls::special::ENTROPY_INDICATOR.get()
             && let Ok((entropy, _)) = mpls::Header::ref_from_prefix(rest)
         {
             return Some(mix.with(u64::from(entropy.label().get())));
         }
     }
     Some(mix)
+}
+
+/// The flow of the packet below a label stack, if it is IP.
+#[inline(never)]
+fn any_below(mix: Mix, octets: &[u8]) -> Option<Mix> {
+    match octets.first().map(|b| b >> 4) {
+        Some(4) if is_ip_v4(octets) => any_v4(mix, octets),
+        Some(6) if is_ip_v6(octets) => ip_v6(mix, octets),
+        _ => None,
+    }
+}
+
+/// True for octets that begin like a header without options and have an IPv4 packet's lengths
+/// and checksum.
+#[inline(always)]
+fn is_plain_v4(front: &Front, octets: &[u8]) -> bool {
+    let len = usize::from(u16::from_be_bytes([front[2], front[3]]));
+    let good = front.first_chunk().is_some_and(ipv4::is_plain_sum_good);
+    good & (len >= ipv4::Header::LEN) & (len <= octets.len()) && fills(len, octets)
 }
 
 /// True for octets with an IPv4 packet's lengths and checksum.
@@ -311,6 +358,30 @@ mod tests {
                 flow_hash(&frame[..n]);
             }
             prop_assert_eq!(flow_hash(&frame), flow_hash(&frame.clone()));
+        }
+
+        #[test]
+        fn plain_headers_give_the_flow_of_any_header(
+            mut packet in proptest::collection::vec(any::<u8>(), 24..80),
+            len in prop_oneof![Just(None), (0..90u16).prop_map(Some)],
+            whole in any::<bool>(),
+            protocol in prop_oneof![Just(6), Just(17), Just(132), any::<u8>()],
+        ) {
+            (packet[0], packet[9]) = (PLAIN_V4, protocol);
+            let len = len.unwrap_or(packet.len() as u16);
+            packet[2..4].copy_from_slice(&len.to_be_bytes());
+            if whole {
+                (packet[6], packet[7]) = (0x40, 0);
+            }
+            let number = |mix: Option<Mix>| mix.map(Mix::finish);
+            prop_assert_eq!(number(ip_v4(Mix(7), &packet)), number(any_v4(Mix(7), &packet)));
+            for good in [false, true] {
+                if good {
+                    ipv4::fill_checksum(&mut packet);
+                }
+                let front = packet.first_chunk().unwrap();
+                prop_assert_eq!(is_plain_v4(front, &packet), is_ip_v4(&packet));
+            }
         }
     }
 }

@@ -2,19 +2,51 @@
 //!
 //! ```text
 //!   adjacency ─▶ Exit: 3 paths from place 7 ─▶ │ … │ a │ b │ c │ … ─▶ adjacency b
-//!                                                  hash of the flow, this node's own
+//!                                                hash of the flow, this node's own
 //! ```
 //!
 //! A path whose neighbour does not answer is passed over as long as another's does; flows of
 //! the other paths stay where they are.
 
 use super::exit::Exit;
+use crate::route::Adjacency;
 use crate::tables::Tables;
+
+/// A path of several: an adjacency, and its neighbour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub adjacency: u32,
+    /// The place of the neighbour, [`CONNECTED`] or [`NOWHERE`].
+    neighbour: u32,
+}
+
+/// In place of a neighbour: the destination is the neighbour.
+const CONNECTED: u32 = u32::MAX;
+/// A place that no neighbour has: of an adjacency that is not there.
+const NOWHERE: u32 = u32::MAX - 1;
+
+impl Member {
+    pub const fn nowhere(adjacency: u32) -> Self {
+        Self { adjacency, neighbour: NOWHERE }
+    }
+
+    pub fn of(adjacencies: &[Adjacency], adjacency: u32) -> Self {
+        let found = adjacencies.get(adjacency as usize);
+        let neighbour = found.map_or(NOWHERE, |found| found.neighbour.unwrap_or(CONNECTED));
+        Self { adjacency, neighbour }
+    }
+
+    /// True if the neighbour is known.
+    #[inline(always)]
+    pub fn answers(self, tables: &Tables) -> bool {
+        self.neighbour == CONNECTED || tables.neighbours.link(self.neighbour) != 0
+    }
+}
 
 /// The paths of all adjacencies that stand for some.
 #[derive(Default)]
 pub struct NextHopGroups {
-    members: Vec<u32>,
+    members: Vec<Member>,
     /// Seed of this node's hash: other nodes share the same flows differently.
     seed: u64,
 }
@@ -26,13 +58,19 @@ impl NextHopGroups {
         for (adjacency, exit) in tables.adjacencies.iter().zip(exits) {
             let paths = &adjacency.paths[..adjacency.paths.len().min(PATHS_MAX)];
             (exit.paths, exit.first_path) = (paths.len() as u8, members.len() as u32);
-            members.extend(paths);
+            members.extend(paths.iter().map(|&path| Member::of(&tables.adjacencies, path)));
         }
         Self { members, seed: tables.seed }
     }
 
-    #[inline]
-    fn members(&self, group: &Exit) -> Option<&[u32]> {
+    /// True if no adjacency stands for others.
+    #[inline(always)]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    #[inline(always)]
+    fn members(&self, group: &Exit) -> Option<&[Member]> {
         self.members.get(group.first_path as usize..)?.get(..usize::from(group.paths))
     }
 
@@ -63,32 +101,32 @@ impl Tables {
     }
 
     /// The paths that an adjacency stands for; none if it is one itself.
-    pub(crate) fn paths_of(&self, adjacency: u32) -> &[u32] {
+    pub(crate) fn paths_of(&self, adjacency: u32) -> impl Iterator<Item = u32> {
         let exit = self.hot.exits.get(adjacency as usize);
-        exit.and_then(|group| self.hot.groups.members(group)).unwrap_or_default()
+        let members = exit.and_then(|group| self.hot.groups.members(group)).unwrap_or_default();
+        members.iter().map(|member| member.adjacency)
     }
 
-    #[inline]
+    #[inline(always)]
     fn path_of(&self, group: &Exit, hash: u32) -> Option<(u32, &Exit)> {
         let members = self.hot.groups.members(group)?;
-        let at = pick(members.len(), hash, |at| self.answers(members[at]));
-        let member = *members.get(at)?;
-        Some((member, self.hot.exits.get(member as usize)?))
-    }
-
-    /// True if the neighbour of an adjacency is known, or the destination is its own.
-    #[inline]
-    pub(crate) fn answers(&self, adjacency: u32) -> bool {
-        let exit = self.hot.exits.get(adjacency as usize);
-        exit.is_some_and(|exit| exit.neighbour().is_none_or(|at| self.neighbours.link(at) != 0))
+        let at = pick(members.len(), hash, |at| members[at].answers(self));
+        let path = members.get(at)?.adjacency;
+        Some((path, self.hot.exits.get(path as usize)?))
     }
 }
 
 /// Chooses one of `count` paths by the hash, or the next one whose neighbour answers if
 /// that one's does not.
-#[inline]
+#[inline(always)]
 pub(crate) fn pick(count: usize, hash: u32, answers: impl Fn(usize) -> bool) -> usize {
     let first = ((u64::from(hash) * count as u64) >> 32) as usize;
+    if first < count && answers(first) { first } else { pick_another(count, first, answers) }
+}
+
+#[cold]
+#[inline(never)]
+fn pick_another(count: usize, first: usize, answers: impl Fn(usize) -> bool) -> usize {
     let mut in_turn = (first..count).chain(0..first);
     in_turn.find(|&at| answers(at)).unwrap_or(first)
 }

@@ -1,6 +1,8 @@
 //! Incoming labels and pseudowires.
 
+use crate::link::{Member, PATHS_MAX, pick};
 use crate::route::{Labels, TtlModel};
+use crate::tables::Tables;
 use ferrule_base::VrfId;
 use ferrule_wire::mpls::special;
 use ferrule_wire::{mpls, pw};
@@ -30,14 +32,9 @@ pub enum IlmAction {
     Pw(u16),
 }
 
-/// No label: wider than 20 bits.
-const NONE: u32 = u32::MAX;
-
-/// An entry, as it is found: with its label 36 octets, so that a thousand are in the nearest
-/// cache.
+/// An entry, as it is found: 32 octets, so that a thousand are in the nearest cache.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
-    label: u32,
     /// Octets of the longest packet that fits the link by which the entry forwards, with
     /// labels below the top one.
     pub longest: u16,
@@ -45,28 +42,71 @@ pub(super) struct Slot {
     pub operation: Operation,
 }
 
-/// The operation on the label stack and the way (RFC 3031 section 3.10); several paths stand
-/// apart, by number.
+/// The operation on the label stack and the way (RFC 3031 section 3.10).
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Forward(Labels, u32),
-    Balance(u32),
+    Balance(Paths),
     Ip(VrfId),
     Pw(u16),
 }
 
-const _: () = assert!(size_of::<Slot>() == 36);
+/// Paths of the same cost, which stand apart: the place of the first, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paths {
+    first: u32,
+    count: u8,
+}
 
-/// Incoming label map, by label.
+impl Paths {
+    /// Puts paths behind those of other labels.
+    fn add(paths: Box<[(Labels, u32)]>, all: &mut Vec<Path>) -> Self {
+        let count = paths.len().min(PATHS_MAX);
+        let first = all.len() as u32;
+        all.extend(paths.into_iter().take(count).map(|(mut labels, adjacency)| {
+            labels.retain(real);
+            Path { labels, longest: u16::MAX, hop: Member::nowhere(adjacency) }
+        }));
+        Self { first, count: count as u8 }
+    }
+}
+
+/// True for a label that is pushed: implicit null stands for none.
+fn real(label: &mut u32) -> bool {
+    *label != special::IMPLICIT_NULL.get()
+}
+
+/// One of several paths.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub labels: Labels,
+    /// Octets of the longest packet, as of [`Slot`].
+    pub longest: u16,
+    pub hop: Member,
+}
+
+const _: () = assert!(size_of::<Slot>() == 32);
+
+/// Incoming label map (RFC 3031 section 3.11).
 ///
-/// A hash table at most half full, so that it is as large as its content and a look-up
-/// reads one or two places. The node assigns the labels: an attacker cannot choose them so
-/// that they collide.
+/// ```text
+///   label  ─▶ root, by its upper 14 bits ─▶ page, by its lower 6 ─▶ slot
+/// ```
+/// Three reads without a search, so that no look-up waits for a branch that cannot be
+/// predicted. Slots lie in the order of their labels.
 pub struct Lfib {
+    /// The place of each page's first entry; those without labels share the first page.
+    roots: Box<[u32]>,
+    /// Places of slots; of no label, that of the first.
+    pages: Box<[u32]>,
+    /// The first one is that of no label.
     slots: Box<[Slot]>,
     /// The paths of those that have several.
-    paths: Vec<Box<[(Labels, u32)]>>,
+    paths: Vec<Path>,
 }
+
+/// Labels of a page.
+const PAGE: usize = 64;
 
 impl Lfib {
     /// A table of these labels; of two entries for one label the later one
@@ -83,85 +123,99 @@ impl Lfib {
             let ordinary = special::FIRST_ORDINARY.get()..1 << 20;
             ordinary.contains(&label) || nulls.iter().any(|null| null.get() == label)
         });
-        let all: Vec<_> = nulls.iter().map(|label| (label.get(), null())).chain(given).collect();
-        let mut lfib = Self {
-            slots: vec![Slot::FREE; (2 * all.len()).next_power_of_two()].into(),
-            paths: Vec::new(),
-        };
-        let real = |label: &mut u32| *label != special::IMPLICIT_NULL.get();
+        let mut all: Vec<_> =
+            nulls.iter().map(|label| (label.get(), null())).chain(given).collect();
+        // (Stable: of two for one label the later one is last.)
+        all.sort_by_key(|(label, _)| *label);
+        let count = all.last().map_or(0, |(last, _)| *last as usize / PAGE + 1);
+        let (mut roots, mut pages) = (vec![0; count], vec![0; PAGE]);
+        let (mut slots, mut paths) = (vec![Slot::FREE], Vec::new());
         for (label, Ilm { action, ttl }) in all {
             let operation = match action {
                 IlmAction::Forward(mut labels, adjacency) => {
                     labels.retain(real);
                     Operation::Forward(labels, adjacency)
                 }
-                IlmAction::Balance(mut paths) => {
-                    paths.iter_mut().for_each(|(labels, _)| labels.retain(real));
-                    lfib.paths.push(paths);
-                    Operation::Balance(lfib.paths.len() as u32 - 1)
-                }
+                IlmAction::Balance(found) => Operation::Balance(Paths::add(found, &mut paths)),
                 IlmAction::Ip(vrf) => Operation::Ip(vrf),
                 IlmAction::Pw(pw) => Operation::Pw(pw),
             };
-            let place = lfib.place(label);
-            lfib.slots[place] = Slot { label, longest: u16::MAX, ttl, operation };
+            let root = &mut roots[label as usize / PAGE];
+            if *root == 0 {
+                *root = pages.len() as u32;
+                pages.resize(pages.len() + PAGE, 0);
+            }
+            pages[*root as usize + label as usize % PAGE] = slots.len() as u32;
+            slots.push(Slot { longest: u16::MAX, ttl, operation });
         }
-        lfib
+        Self { roots: roots.into(), pages: pages.into(), slots: slots.into(), paths }
     }
 
-    /// Entry of a label.
-    #[inline]
-    pub(super) fn get(&self, label: u32) -> Option<&Slot> {
-        let slot = &self.slots[self.place(label)];
-        (slot.label == label).then_some(slot)
+    /// The place of a label's entry.
+    #[inline(always)]
+    pub(super) fn place(&self, label: u32) -> u32 {
+        let page = self.roots.get(label as usize / PAGE).copied().unwrap_or(0);
+        self.pages.get(page as usize + label as usize % PAGE).copied().unwrap_or(0)
     }
 
-    /// Paths of the same cost, by number.
-    #[inline]
-    pub(super) fn paths(&self, number: u32) -> &[(Labels, u32)] {
-        self.paths.get(number as usize).map_or(&[], |paths| paths)
+    /// The entry at a place, if there is one.
+    #[inline(always)]
+    pub(super) fn slot(&self, place: u32) -> Option<&Slot> {
+        // The first one has no label.
+        self.slots.get(place as usize).filter(|_| place != 0)
     }
 
-    /// Learns the longest packets, labels included, of the links behind adjacencies.
-    pub(crate) fn fit(&mut self, longest: impl Fn(u32) -> Option<u16>) {
+    /// The place of the path that a flow takes, of several.
+    #[inline(always)]
+    pub(super) fn path_of(&self, paths: Paths, flow: u32, tables: &Tables) -> u32 {
+        let all = self.paths.get(paths.first as usize..).unwrap_or_default();
+        let own = all.get(..usize::from(paths.count)).unwrap_or_default();
+        paths.first + pick(own.len(), flow, |at| own[at].hop.answers(tables)) as u32
+    }
+
+    /// The path at a place.
+    #[inline(always)]
+    pub(super) fn path(&self, place: u32) -> Option<&Path> {
+        self.paths.get(place as usize)
+    }
+
+    /// True if some label has several paths.
+    #[inline(always)]
+    pub(super) const fn has_paths(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
+    /// Learns the longest packets, labels included, of the links behind adjacencies, and the
+    /// neighbours at the ends of paths.
+    pub(crate) fn fit(
+        &mut self,
+        longest: impl Fn(u32) -> Option<u16>,
+        member: impl Fn(u32) -> Member,
+    ) {
+        let longest = |adjacency: u32, labels: &Labels| {
+            longest(adjacency).map_or(u16::MAX, |longest| longest_in(longest, labels))
+        };
         for slot in &mut self.slots {
             if let Operation::Forward(labels, adjacency) = &slot.operation {
-                let fits = |longest| longest_in(longest, labels);
-                slot.longest = longest(*adjacency).map_or(u16::MAX, fits);
+                slot.longest = longest(*adjacency, labels);
             }
         }
-    }
-
-    /// Index of the label, or of the free place for it. Half of the places are free, so the
-    /// search ends.
-    #[inline]
-    fn place(&self, label: u32) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut place = (u64::from(label).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
-        loop {
-            place &= mask;
-            let at = self.slots[place].label;
-            if at == label || at == NONE {
-                return place;
-            }
-            place += 1;
+        for path in &mut self.paths {
+            path.longest = longest(path.hop.adjacency, &path.labels);
+            path.hop = member(path.hop.adjacency);
         }
     }
 }
 
 /// Octets of a packet that still fits a link of so many when labels replaced its top one.
-pub(super) const fn longest_in(link: u16, labels: &Labels) -> u16 {
+const fn longest_in(link: u16, labels: &Labels) -> u16 {
     const ENTRY: u16 = mpls::Header::LEN as u16;
     link.saturating_add(ENTRY).saturating_sub(labels.len() as u16 * ENTRY)
 }
 
 impl Slot {
-    const FREE: Self = Self {
-        label: NONE,
-        longest: u16::MAX,
-        ttl: TtlModel::Uniform,
-        operation: Operation::Ip(VrfId::GLOBAL),
-    };
+    const FREE: Self =
+        Self { longest: u16::MAX, ttl: TtlModel::Uniform, operation: Operation::Ip(VrfId::GLOBAL) };
 }
 
 impl Default for Lfib {

@@ -1,12 +1,11 @@
 //! Label switching (RFC 3031 section 3, RFC 3032, RFC 3443).
 
-use super::config::{Operation, Slot, longest_in};
+use super::config::{Operation, Paths, Slot};
 use crate::graph::{Aside, Ctx, Next, Stage};
-use crate::link::pick;
 use crate::route::{Labels, TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6, TtlModel};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, VrfId};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::flow::path_hash;
 use ferrule_wire::mpls::{Header, Stack, decode, encode, special};
 use ferrule_wire::{EtherType, FromBytes, ethernet, ipv4, ipv6};
@@ -18,7 +17,23 @@ const PIPE_TTL: u8 = 255;
 
 /// The stage at [`Next::Mpls`].
 #[derive(Default)]
-pub struct Switch;
+pub struct Switch {
+    columns: Box<Columns>,
+}
+
+/// Entries of a batch's top labels.
+struct Columns {
+    /// Places of entries.
+    slots: [u32; BATCH],
+    /// Of entries with several paths: the place of the flow's.
+    paths: [u32; BATCH],
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self { slots: [0; BATCH], paths: [0; BATCH] }
+    }
+}
 
 impl Stage for Switch {
     /// For each packet:
@@ -33,14 +48,52 @@ impl Stage for Switch {
     ///    and below an entropy label at its path's end (RFC 6790 section 4.1).
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
+        let columns = &mut *self.columns;
+        columns.look_up(ctx.tables, batch);
+        let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
+            let found = [columns.slots[at % BATCH], columns.paths[at % BATCH]];
             let received = packet.len();
-            match switch(ctx.tables, packet, &mut ctx.tally.work.lookups) {
+            at += 1;
+            match switch(ctx.tables, packet, found, &mut ctx.tally.work.lookups) {
                 Ok(next) => Ok(next),
                 Err(refusal) => Err(refusal.told(received, packet)),
             }
         });
     }
+}
+
+impl Columns {
+    /// Finds the entries of all top labels, then the paths of those that have several.
+    #[inline(always)]
+    fn look_up(&mut self, tables: &Tables, batch: &Batch) {
+        for (packet, slot) in batch.iter().zip(&mut self.slots) {
+            let label = packet.data().first_chunk().map_or(0, |&entry| decode(entry).0);
+            *slot = tables.lfib.place(label);
+        }
+        if tables.lfib.has_paths() {
+            self.balance(tables, batch);
+        }
+    }
+
+    #[inline(never)]
+    fn balance(&mut self, tables: &Tables, batch: &Batch) {
+        let rows = self.slots.iter().zip(&mut self.paths);
+        for (packet, (&slot, path)) in batch.iter().zip(rows) {
+            let slot = tables.lfib.slot(slot);
+            if let Some(&Slot { operation: Operation::Balance(paths), .. }) = slot {
+                *path = path_of(tables, paths, packet);
+            }
+        }
+    }
+}
+
+/// The place of the path that a packet's flow takes: by its labels and the IP packet below
+/// them, or its entropy label.
+#[inline(always)]
+fn path_of(tables: &Tables, paths: Paths, packet: &Packet) -> u32 {
+    let flow = path_hash(tables.hot.groups.seed(), EtherType::MPLS, packet.data());
+    tables.lfib.path_of(paths, flow, tables)
 }
 
 /// The entry in front, with the TTL that earlier labels left.
@@ -137,11 +190,17 @@ impl Carried {
     }
 }
 
+/// Switches a packet, for whose top label this entry and path were found.
 #[inline(always)]
-fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Next, Refusal> {
+fn switch(
+    tables: &Tables,
+    packet: &mut Packet,
+    [slot, path]: [u32; 2],
+    lookups: &mut u64,
+) -> Result<Next, Refusal> {
     let mut ceiling = u8::MAX;
     let mut alert = None;
-    for _ in 0..POPS_MAX {
+    for turn in 0..POPS_MAX {
         let Some(&entry) = packet.data().first_chunk() else {
             return Err(DropReason::Malformed.into());
         };
@@ -161,7 +220,8 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
             continue;
         }
         *lookups += 1;
-        let Some(&Slot { ref operation, ttl: model, longest, .. }) = tables.lfib.get(label) else {
+        let slot = if turn == 0 { slot } else { tables.lfib.place(label) };
+        let Some(&Slot { ref operation, ttl: model, longest }) = tables.lfib.slot(slot) else {
             return Err(unknown(label).into());
         };
         match *operation {
@@ -169,7 +229,10 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
                 return send_on((labels, adjacency), longest, model, top, alert, packet);
             }
             Operation::Balance(paths) => {
-                return send_on_by_flow(tables, paths, model, top, alert, packet);
+                let path = if turn == 0 { path } else { path_of(tables, paths, packet) };
+                let path = tables.lfib.path(path).ok_or(DropReason::NotAttached)?;
+                let way = (&path.labels, path.hop.adjacency);
+                return send_on(way, path.longest, model, top, alert, packet);
             }
             Operation::Ip(vrf) if bottom => return Ok(to_ip(vrf, model, top, packet)?),
             Operation::Pw(pw) if bottom => {
@@ -216,20 +279,6 @@ fn send_on(
     Ok(Next::Output)
 }
 
-/// The same by the path of several that the packet's flow takes.
-#[inline(never)]
-fn send_on_by_flow(
-    tables: &Tables,
-    paths: u32,
-    model: TtlModel,
-    top: Top,
-    alert: Option<u8>,
-    packet: &mut Packet,
-) -> Result<Next, Refusal> {
-    let ((labels, adjacency), longest) = path(tables, tables.lfib.paths(paths), packet)?;
-    send_on((labels, *adjacency), longest, model, top, alert, packet)
-}
-
 /// Takes an entropy label off with its indicator; where IP goes that is right behind it.
 #[inline(never)]
 fn past_entropy(top: Top, packet: &mut Packet) -> Result<Option<Next>, Refusal> {
@@ -243,22 +292,6 @@ fn past_entropy(top: Top, packet: &mut Packet) -> Result<Option<Next>, Refusal> 
     }
     packet.strip(Header::LEN);
     Ok(None)
-}
-
-/// The path that a packet's flow takes, and the longest packet that fits it: by its labels and
-/// the IP packet below them, or its entropy label.
-#[inline]
-fn path<'a>(
-    tables: &Tables,
-    paths: &'a [(Labels, u32)],
-    packet: &Packet,
-) -> Result<(&'a (Labels, u32), u16), DropReason> {
-    let flow = path_hash(tables.hot.groups.seed(), EtherType::MPLS, packet.data());
-    let at = pick(paths.len(), flow, |at| tables.answers(paths[at].1));
-    let path = paths.get(at).ok_or(DropReason::NotAttached)?;
-    let exit = tables.hot.exits.get(path.1 as usize).filter(|exit| exit.is_routed);
-    let longest = exit.map_or(u16::MAX, |exit| longest_in(exit.longest, &path.0));
-    Ok((path, longest))
 }
 
 #[cold]

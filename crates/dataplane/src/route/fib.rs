@@ -103,7 +103,9 @@ impl Cell {
     /// Cells of a block, which an index counts in.
     const BLOCK: usize = 16;
 
-    fn new(route: Route) -> Self {
+    /// The entry of a route.
+    #[inline(always)]
+    pub fn new(route: Route) -> Self {
         match route {
             Route::Local => Self::LOCAL,
             Route::Discard => Self::DISCARD,

@@ -44,9 +44,9 @@ impl Stage for Ip {
     ///
     /// 1. IPv4 headers hold together, and sources are such as a sender may have (RFC 1812
     ///    sections 5.2.2 and 5.3.7); padding behind them goes.
-    /// 2. The longest prefix of each destination.
-    /// 3. Onwards: one hop less, then to the way out, of several of equal cost to its flow's,
-    ///    by the policy of that interface if it has one. ESP for this node: to `EspIn`.
+    /// 2. The longest prefix of each destination; of several paths of equal cost its flow's.
+    /// 3. Onwards: one hop less, then to the way out, by the policy of that interface if it
+    ///    has one. ESP for this node: to `EspIn`.
     /// 4. All else by itself: IPv6, options, what is for this node, what comes in clear from
     ///    an interface with a policy, and what is refused.
     #[inline(never)]
@@ -58,6 +58,9 @@ impl Stage for Ip {
             columns.strip_padding(batch);
         }
         routes_v4(tables, batch, &columns.dst, &mut columns.route);
+        if !tables.hot.groups.is_empty() {
+            columns.spread(tables, batch);
+        }
         let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
             let row = at % BATCH;
@@ -92,6 +95,8 @@ struct Columns {
     sum: [u32; BATCH],
     /// The longest prefix's route.
     route: [Cell; BATCH],
+    /// The number of the flow, where paths of equal cost share flows.
+    flow: [u32; BATCH],
 }
 
 impl Default for Columns {
@@ -106,6 +111,7 @@ impl Default for Columns {
             dst: none,
             sum: none,
             route: [Cell::NONE; BATCH],
+            flow: none,
         }
     }
 }
@@ -157,6 +163,21 @@ impl Columns {
             padded |= u32::from(total < len);
         }
         padded != 0
+    }
+
+    /// Of several paths of equal cost, that of each packet's flow.
+    #[inline(never)]
+    fn spread(&mut self, tables: &Tables, batch: &Batch) {
+        let seed = tables.hot.groups.seed();
+        for (packet, flow) in batch.iter().zip(&mut self.flow) {
+            *flow = path_hash(seed, EtherType::IPV4, packet.data());
+        }
+        for (route, &flow) in self.route.iter_mut().zip(&self.flow).take(batch.len()) {
+            if route.is_via() {
+                let path = tables.path(route.adjacency(), |_| flow);
+                *route = path.map_or(*route, |(path, _)| Cell::new(Route::Via(path)));
+            }
+        }
     }
 
     /// Takes off the octets behind a good packet.
@@ -216,8 +237,8 @@ fn plain(tables: &Tables, route: Cell, hops: u32, packet: &mut Packet) -> Option
     }
     if route.is_via() {
         let arrival = tables.hot.arrivals.get(usize::from(meta.iface))?;
-        let flow = |seed| path_hash(seed, EtherType::IPV4, data);
-        let (adjacency, exit) = tables.path(route.adjacency(), flow)?;
+        let adjacency = route.adjacency();
+        let exit = tables.hot.exits.get(adjacency as usize)?;
         if !arrival.lets_pass(meta.flags) || hops & 0xff <= 1 {
             return None;
         }

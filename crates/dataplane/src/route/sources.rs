@@ -114,8 +114,5 @@ fn route_v6(tables: &Tables, meta: &Meta, packet: &[u8]) -> Option<Route> {
 fn leads_back(tables: &Tables, adjacency: u32, iface: u16) -> bool {
     let exit = |adjacency: u32| tables.hot.exits.get(adjacency as usize);
     exit(adjacency).is_some_and(|exit| exit.iface == iface)
-        || tables
-            .paths_of(adjacency)
-            .iter()
-            .any(|&path| exit(path).is_some_and(|e| e.iface == iface))
+        || tables.paths_of(adjacency).any(|path| exit(path).is_some_and(|e| e.iface == iface))
 }

@@ -81,7 +81,7 @@ impl Rig {
             local: route::Local::default(),
             icmp_error: route::IcmpError::default(),
             policy: ipsec::Policy,
-            mpls: mpls::Switch,
+            mpls: mpls::Switch::default(),
             output: link::Output,
             emit: link::Emit,
             cache: Pool::heap(CHUNKS, CHUNK).cache(),

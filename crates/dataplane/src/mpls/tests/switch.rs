@@ -395,18 +395,20 @@ fn mpls_pseudowire_label_may_stand_below_one_of_our_own() {
 }
 
 #[test]
-fn mpls_lfib_is_as_large_as_its_content_and_finds_exactly_that() {
-    let lfib = Lfib::new(
-        (0..5000).map(|i| (16 + u32::from(i) * 7, Ilm { action: IlmAction::Pw(i), ttl: Uniform })),
-    );
-    for label in 16..60_000u32 {
-        let found = lfib.get(label).map(|slot| match slot.operation {
+fn mpls_lfib_finds_its_labels_and_no_others() {
+    const LAST: u32 = (1 << 20) - 1;
+    let pw = |i| Ilm { action: IlmAction::Pw(i), ttl: Uniform };
+    let some = (0..5000).map(|i| (16 + u32::from(i) * 7, pw(i)));
+    let lfib = Lfib::new(some.chain([(LAST, pw(5000))]));
+    for label in (16..60_000).chain(LAST - 200..=LAST) {
+        let found = lfib.slot(lfib.place(label)).map(|slot| match slot.operation {
             Operation::Pw(i) => i.into(),
             _ => panic!("of another label"),
         });
-        let want = (label - 16) / 7;
-        assert_eq!(found, ((label - 16) % 7 == 0 && want < 5000).then_some(want));
+        let want = if label == LAST { 5000 } else { (label - 16) / 7 };
+        let has = label == LAST || (label - 16).is_multiple_of(7) && want < 5000;
+        assert_eq!(found, has.then_some(want));
     }
-    let twice = [1, 2].map(|i| (16, Ilm { action: IlmAction::Pw(i), ttl: Uniform }));
-    assert!(matches!(Lfib::new(twice).get(16).unwrap().operation, Operation::Pw(2)));
+    let lfib = Lfib::new([1, 2].map(|i| (16, pw(i))));
+    assert!(matches!(lfib.slot(lfib.place(16)).unwrap().operation, Operation::Pw(2)));
 }
