@@ -330,11 +330,6 @@ impl Suite {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::software().chain(Self::STUDY).find(|s| s.name() == name)
     }
-
-    /// The suite of that name in AH.
-    pub fn from_ah_name(name: &str) -> Option<Self> {
-        Self::software().find(|s| s.ah_name() == Some(name))
-    }
 }
 
 /// Number of suites that software implements.

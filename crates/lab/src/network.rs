@@ -390,11 +390,6 @@ impl Network {
         self.posts.get_mut(id.0)?.station.as_any().downcast_mut()
     }
 
-    /// The names of all stations, in the order of their numbers.
-    pub fn station_names(&self) -> impl Iterator<Item = &str> {
-        self.posts.iter().map(|p| &*p.name)
-    }
-
     /// Counters of a link.
     pub fn link_stats(&self, id: LinkId) -> LinkStats {
         let of = |way| self.world.lanes.get(lane_of(id, way) as usize).map(|l| l.stats);
@@ -407,11 +402,6 @@ impl Network {
     /// The name of a link.
     pub fn link_name(&self, id: LinkId) -> &str {
         self.links.get(id.0).map_or("?", |l| &l.name)
-    }
-
-    /// The names of a link's ends.
-    pub fn link_ends(&self, id: LinkId) -> [&str; 2] {
-        self.links.get(id.0).map_or(["?"; 2], |l| [&l.ends[0], &l.ends[1]])
     }
 
     /// Numbers of all links.

@@ -317,11 +317,6 @@ impl TrialResult {
         if offered == 0 { 0.0 } else { self.lost() as f64 / offered as f64 }
     }
 
-    /// Frames received a second.
-    pub fn received_per_second(&self) -> f64 {
-        self.received() as f64 / self.duration.as_secs_f64()
-    }
-
     /// True if the whole load was offered.
     pub fn was_offered(&self) -> bool {
         self.unsent() == 0

@@ -72,12 +72,6 @@ impl Header {
         self.entry.get() as u8
     }
 
-    /// Another label; all else stays.
-    #[inline]
-    pub fn set_label(&mut self, label: Label) {
-        self.entry = (self.entry.get() & 0xfff | label.get() << 12).into();
-    }
-
     /// Another TTL; all else stays.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {
@@ -130,11 +124,6 @@ impl Repr {
     /// Octets that `emit` writes.
     pub const fn len(&self) -> usize {
         Header::LEN
-    }
-
-    /// True if the label has a special purpose (0 to 15).
-    pub const fn is_special(&self) -> bool {
-        self.label.get() < special::FIRST_ORDINARY.get()
     }
 
     /// The entry in octets.
@@ -211,14 +200,6 @@ mod tests {
         assert_eq!(Stack::parse(&endless), Err(Malformed::LabelStack));
     }
 
-    #[test]
-    fn reserved_labels_are_special() {
-        for label in 0..20 {
-            let (entry, _) = Repr::parse(&encode(label, 0, true, 1)).map(|(r, _)| (r, ())).unwrap();
-            assert_eq!(entry.is_special(), label < 16);
-        }
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
@@ -230,8 +211,7 @@ mod tests {
             prop_assert_eq!(decode(entry), (label, class, bottom, ttl));
             let (h, _) = Header::mut_from_prefix(&mut entry).unwrap();
             h.set_ttl(!ttl);
-            h.set_label(Label::masked(!label));
-            prop_assert_eq!(decode(entry), (!label & 0xf_ffff, class, bottom, !ttl));
+            prop_assert_eq!(decode(entry), (label, class, bottom, !ttl));
         }
     }
 }

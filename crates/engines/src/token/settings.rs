@@ -2,12 +2,6 @@
 
 use ferrule_base::Duration;
 
-/// Blocks of a ring at least: two of the largest exchanges.
-pub const BLOCKS_MIN: usize = 512;
-
-/// Blocks of a ring at most: 256 MiB.
-pub const BLOCKS_MAX: usize = 1 << 24;
-
 /// Amount of key stream made ahead, and its retention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
