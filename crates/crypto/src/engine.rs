@@ -235,55 +235,8 @@ impl<B: AsMut<[u8]>> Engine<B> for Software {
     }
 }
 
-/// An engine chosen at run time, for tests that run on every kind.
-impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
-    fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
-        (**self).install(spec)
-    }
-
-    fn retire(&mut self, key: KeyId) {
-        (**self).retire(key);
-    }
-
-    fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
-        (**self).submit(now, jobs);
-    }
-
-    fn collect(&mut self, now: Instant, done: &mut Jobs<B>) {
-        (**self).collect(now, done);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        (**self).poll_timeout()
-    }
-
-    fn run_beside(&mut self, now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
-        (**self).run_beside(now, buffers, jobs);
-    }
-
-    fn prefetch(&self, key: KeyId, text: usize) {
-        (**self).prefetch(key, text);
-    }
-
-    fn in_flight(&self) -> usize {
-        (**self).in_flight()
-    }
-
-    fn is_immediate(&self) -> bool {
-        (**self).is_immediate()
-    }
-
-    fn take_work(&mut self) -> Work {
-        (**self).take_work()
-    }
-
-    fn report(&self) -> Vec<EngineReport> {
-        (**self).report()
-    }
-}
-
-/// The same, for engines that move between threads.
-impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B> + Send> {
+/// An engine chosen at run time.
+impl<B: AsMut<[u8]>, E: Engine<B> + ?Sized> Engine<B> for Box<E> {
     fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
         (**self).install(spec)
     }

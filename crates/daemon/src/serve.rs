@@ -53,12 +53,13 @@ impl Daemon {
             self.supervisor.turn(now, &self.board);
             self.mind_devices(now);
             self.events.turn(now, &mut self.control, &self.devices);
-            self.note_failures();
             self.go_on();
             self.answer_orders();
             self.pass_datagrams();
             let actions = self.server.turn(&set);
             let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
+            // Those of this turn's changes, too: the next may be long in coming.
+            self.note_failures();
             self.serve_reports();
             tap.take_if(|t| t.turn(&self.control, &mut self.server, self.clock));
             if recording && tap.is_none() {

@@ -68,7 +68,7 @@ impl Tables {
             let exit = exits.get(adjacency as usize).filter(|exit| exit.is_routed);
             exit.map(|exit| exit.longest)
         };
-        self.lfib.fit(longest, |adjacency| link::Member::of(&self.adjacencies, adjacency));
+        self.lfib.fit(longest, |adjacency| link::PathMember::of(&self.adjacencies, adjacency));
         self.hot = Hot {
             entries: self.ports.iter().map(|port| Entry::of(port, self)).collect(),
             members: self.ifaces.iter().map(|iface| bridge::Member::of(iface, self)).collect(),

@@ -125,15 +125,15 @@ const PLAIN_V4: u8 = 0x45;
 /// A header without options, and the four octets behind it.
 type Front = [u8; ipv4::Header::LEN + 4];
 
-/// The same for a header without options: most packets.
+/// The flow of a packet without IPv4 options: most packets.
 #[inline(always)]
 fn plain_v4(mix: Mix, front: &Front) -> Mix {
-    const PIECE: u16 = 0x3fff;
+    // The first fragment has ports and the others not: none of them may count.
     let (words, _) = front.as_chunks::<4>();
     let [src, dst, ports] = [3, 4, 5].map(|at| u32::from_be_bytes(words[at]));
     let protocol = Protocol(front[9]);
-    let whole = u16::from_be_bytes([front[6], front[7]]) & PIECE == 0;
-    let ports = if whole && protocol.has_ports() { ports } else { 0 };
+    let fragment = ipv4::is_piece(u16::from_be_bytes([front[6], front[7]]));
+    let ports = if protocol.has_ports() && !fragment { ports } else { 0 };
     mix.with(u64::from(src) << 32 | u64::from(dst))
         .with(u64::from(ports) | u64::from(protocol.0) << 32)
 }

@@ -97,7 +97,7 @@ impl Header {
     /// True if the packet is a fragment, not a whole datagram.
     #[inline]
     pub const fn is_fragment(&self) -> bool {
-        self.fragment.get() & (MORE_FRAGMENTS | OFFSET) != 0
+        is_piece(self.fragment.get())
     }
 
     /// Protocol of the payload.
@@ -191,6 +191,12 @@ pub(crate) fn is_plain_sum_good(header: &[u8; Header::LEN]) -> bool {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);
     let sum = (sum >> 16) + (sum & 0xffff);
     (sum >> 16) + (sum & 0xffff) == 0xffff
+}
+
+/// True for flags and offset of a fragment.
+#[inline(always)]
+pub(crate) const fn is_piece(fragment: u16) -> bool {
+    fragment & (MORE_FRAGMENTS | OFFSET) != 0
 }
 
 /// True if the packet at the front of `bytes` is a fragment.
@@ -392,6 +398,15 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&count| count > 4 << 16), "{seen:?}");
+        // Any header, so that sums have carries of every weight.
+        let mut rng = ferrule_base::Rng::new(1071);
+        for _ in 0..100_000 {
+            let mut header: [u8; Header::LEN] = std::array::from_fn(|_| rng.next_u64() as u8);
+            header[0] = 0x45;
+            assert_eq!(is_plain_sum_good(&header), Sum::new().with(&header).is_good());
+            fill_checksum(&mut header);
+            assert!(is_plain_sum_good(&header), "{header:02x?}");
+        }
     }
 
     #[test]

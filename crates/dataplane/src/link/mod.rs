@@ -26,6 +26,6 @@ mod tests;
 pub use egress::{Emit, Output};
 pub(crate) use exit::{Arrival, Entry, Exit, Gate};
 pub use ingress::Attach;
-pub(crate) use paths::{Member, pick};
 pub use paths::{NextHopGroups, PATHS_MAX};
+pub(crate) use paths::{PathMember, pick};
 pub use tag::tag_out;

@@ -14,7 +14,7 @@ use crate::tables::Tables;
 
 /// A path of several: an adjacency, and its neighbour.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
+pub(crate) struct PathMember {
     pub adjacency: u32,
     /// The place of the neighbour, [`CONNECTED`] or [`NOWHERE`].
     neighbour: u32,
@@ -22,10 +22,10 @@ pub(crate) struct Member {
 
 /// In place of a neighbour: the destination is the neighbour.
 const CONNECTED: u32 = u32::MAX;
-/// A place that no neighbour has: of an adjacency that is not there.
+/// A place that no neighbour has: of an adjacency that is not there, or not known yet.
 const NOWHERE: u32 = u32::MAX - 1;
 
-impl Member {
+impl PathMember {
     pub const fn nowhere(adjacency: u32) -> Self {
         Self { adjacency, neighbour: NOWHERE }
     }
@@ -36,7 +36,7 @@ impl Member {
         Self { adjacency, neighbour }
     }
 
-    /// True if the neighbour is known.
+    /// True if the neighbour is known, or the destination is its own.
     #[inline(always)]
     pub fn answers(self, tables: &Tables) -> bool {
         self.neighbour == CONNECTED || tables.neighbours.link(self.neighbour) != 0
@@ -46,7 +46,7 @@ impl Member {
 /// The paths of all adjacencies that stand for some.
 #[derive(Default)]
 pub struct NextHopGroups {
-    members: Vec<Member>,
+    members: Vec<PathMember>,
     /// Seed of this node's hash: other nodes share the same flows differently.
     seed: u64,
 }
@@ -58,7 +58,7 @@ impl NextHopGroups {
         for (adjacency, exit) in tables.adjacencies.iter().zip(exits) {
             let paths = &adjacency.paths[..adjacency.paths.len().min(PATHS_MAX)];
             (exit.paths, exit.first_path) = (paths.len() as u8, members.len() as u32);
-            members.extend(paths.iter().map(|&path| Member::of(&tables.adjacencies, path)));
+            members.extend(paths.iter().map(|&path| PathMember::of(&tables.adjacencies, path)));
         }
         Self { members, seed: tables.seed }
     }
@@ -70,7 +70,7 @@ impl NextHopGroups {
     }
 
     #[inline(always)]
-    fn members(&self, group: &Exit) -> Option<&[Member]> {
+    fn members(&self, group: &Exit) -> Option<&[PathMember]> {
         self.members.get(group.first_path as usize..)?.get(..usize::from(group.paths))
     }
 

@@ -1,6 +1,6 @@
 //! Incoming labels and pseudowires.
 
-use crate::link::{Member, PATHS_MAX, pick};
+use crate::link::{PATHS_MAX, PathMember, pick};
 use crate::route::{Labels, TtlModel};
 use crate::tables::Tables;
 use ferrule_base::VrfId;
@@ -32,7 +32,7 @@ pub enum IlmAction {
     Pw(u16),
 }
 
-/// An entry, as it is found: 32 octets, so that a thousand are in the nearest cache.
+/// An entry, as it is found: 32 octets.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     /// Octets of the longest packet that fits the link by which the entry forwards, with
@@ -64,15 +64,15 @@ impl Paths {
         let count = paths.len().min(PATHS_MAX);
         let first = all.len() as u32;
         all.extend(paths.into_iter().take(count).map(|(mut labels, adjacency)| {
-            labels.retain(real);
-            Path { labels, longest: u16::MAX, hop: Member::nowhere(adjacency) }
+            labels.retain(is_pushed);
+            Path { labels, longest: u16::MAX, member: PathMember::nowhere(adjacency) }
         }));
         Self { first, count: count as u8 }
     }
 }
 
 /// True for a label that is pushed: implicit null stands for none.
-fn real(label: &mut u32) -> bool {
+fn is_pushed(label: &mut u32) -> bool {
     *label != special::IMPLICIT_NULL.get()
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Path {
     pub labels: Labels,
     /// Octets of the longest packet, as of [`Slot`].
     pub longest: u16,
-    pub hop: Member,
+    pub member: PathMember,
 }
 
 const _: () = assert!(size_of::<Slot>() == 32);
@@ -133,9 +133,11 @@ impl Lfib {
         for (label, Ilm { action, ttl }) in all {
             let operation = match action {
                 IlmAction::Forward(mut labels, adjacency) => {
-                    labels.retain(real);
+                    labels.retain(is_pushed);
                     Operation::Forward(labels, adjacency)
                 }
+                // Without a path there is no such label.
+                IlmAction::Balance(found) if found.is_empty() => continue,
                 IlmAction::Balance(found) => Operation::Balance(Paths::add(found, &mut paths)),
                 IlmAction::Ip(vrf) => Operation::Ip(vrf),
                 IlmAction::Pw(pw) => Operation::Pw(pw),
@@ -170,7 +172,7 @@ impl Lfib {
     pub(super) fn path_of(&self, paths: Paths, flow: u32, tables: &Tables) -> u32 {
         let all = self.paths.get(paths.first as usize..).unwrap_or_default();
         let own = all.get(..usize::from(paths.count)).unwrap_or_default();
-        paths.first + pick(own.len(), flow, |at| own[at].hop.answers(tables)) as u32
+        paths.first + pick(own.len(), flow, |at| own[at].member.answers(tables)) as u32
     }
 
     /// The path at a place.
@@ -190,7 +192,7 @@ impl Lfib {
     pub(crate) fn fit(
         &mut self,
         longest: impl Fn(u32) -> Option<u16>,
-        member: impl Fn(u32) -> Member,
+        member: impl Fn(u32) -> PathMember,
     ) {
         let longest = |adjacency: u32, labels: &Labels| {
             longest(adjacency).map_or(u16::MAX, |longest| longest_in(longest, labels))
@@ -201,8 +203,8 @@ impl Lfib {
             }
         }
         for path in &mut self.paths {
-            path.longest = longest(path.hop.adjacency, &path.labels);
-            path.hop = member(path.hop.adjacency);
+            path.longest = longest(path.member.adjacency, &path.labels);
+            path.member = member(path.member.adjacency);
         }
     }
 }

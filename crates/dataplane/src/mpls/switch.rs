@@ -231,7 +231,7 @@ fn switch(
             Operation::Balance(paths) => {
                 let path = if turn == 0 { path } else { path_of(tables, paths, packet) };
                 let path = tables.lfib.path(path).ok_or(DropReason::NotAttached)?;
-                let way = (&path.labels, path.hop.adjacency);
+                let way = (&path.labels, path.member.adjacency);
                 return send_on(way, path.longest, model, top, alert, packet);
             }
             Operation::Ip(vrf) if bottom => return Ok(to_ip(vrf, model, top, packet)?),

@@ -95,8 +95,6 @@ struct Columns {
     sum: [u32; BATCH],
     /// The longest prefix's route.
     route: [Cell; BATCH],
-    /// The number of the flow, where paths of equal cost share flows.
-    flow: [u32; BATCH],
 }
 
 impl Default for Columns {
@@ -111,7 +109,6 @@ impl Default for Columns {
             dst: none,
             sum: none,
             route: [Cell::NONE; BATCH],
-            flow: none,
         }
     }
 }
@@ -168,13 +165,10 @@ impl Columns {
     /// Of several paths of equal cost, that of each packet's flow.
     #[inline(never)]
     fn spread(&mut self, tables: &Tables, batch: &Batch) {
-        let seed = tables.hot.groups.seed();
-        for (packet, flow) in batch.iter().zip(&mut self.flow) {
-            *flow = path_hash(seed, EtherType::IPV4, packet.data());
-        }
-        for (route, &flow) in self.route.iter_mut().zip(&self.flow).take(batch.len()) {
+        for (packet, route) in batch.iter().zip(&mut self.route) {
             if route.is_via() {
-                let path = tables.path(route.adjacency(), |_| flow);
+                let flow = |seed| path_hash(seed, EtherType::IPV4, packet.data());
+                let path = tables.path(route.adjacency(), flow);
                 *route = path.map_or(*route, |(path, _)| Cell::new(Route::Via(path)));
             }
         }

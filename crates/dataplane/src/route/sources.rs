@@ -65,19 +65,15 @@ impl Stage for Sources {
         ctx.forward(batch, |_, packet| {
             let row = at % BATCH;
             at += 1;
-            let meta = packet.meta();
+            let (meta, route) = (packet.meta(), columns.route[row]);
             let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
             let (check, next) = arrival.unwrap_or(Arrival::NONE).validation();
-            let route = match EtherType(meta.ethertype) {
-                EtherType::IPV4 => columns.route[row].route(),
-                _ => route_v6(tables, meta, packet.data()),
-            };
-            let good = match (check, route) {
-                (None, _) | (_, Some(Route::Local | Route::Broadcast)) => true,
-                (_, None | Some(Route::Discard)) => false,
-                (Some(SourceCheck::Loose), _) => true,
-                (Some(SourceCheck::Strict), Some(Route::Via(to) | Route::Guarded(to))) => {
-                    leads_back(tables, to, meta.iface)
+            let good = match check {
+                None => true,
+                Some(check) => {
+                    meta.ethertype == EtherType::IPV4.0
+                        && is_plain(tables, check, route, meta.iface)
+                        || is_good(tables, check, route, meta, packet.data())
                 }
             };
             if good { Ok(next) } else { Err(DropReason::ReversePath.into()) }
@@ -98,8 +94,31 @@ impl Columns {
     }
 }
 
-/// The route to the source of an IPv6 packet; an own address for those that none can tell of.
+/// True if the one path to a source leads where it has to: the case of nearly all.
+#[inline(always)]
+fn is_plain(tables: &Tables, check: SourceCheck, route: Cell, iface: u16) -> bool {
+    let exit = tables.hot.exits.get(route.adjacency() as usize);
+    let back = exit.is_some_and(|exit| exit.iface == iface);
+    route.is_via() && (back || check == SourceCheck::Loose)
+}
+
+/// True for a source of any kind that the rule lets pass.
 #[inline(never)]
+fn is_good(tables: &Tables, check: SourceCheck, route: Cell, meta: &Meta, packet: &[u8]) -> bool {
+    let route = match EtherType(meta.ethertype) {
+        EtherType::IPV4 => route.route(),
+        _ => route_v6(tables, meta, packet),
+    };
+    match route {
+        Some(Route::Local | Route::Broadcast) => true,
+        None | Some(Route::Discard) => false,
+        Some(Route::Via(to) | Route::Guarded(to)) => {
+            check == SourceCheck::Loose || leads_back(tables, to, meta.iface)
+        }
+    }
+}
+
+/// The route to the source of an IPv6 packet; an own address for those that none can tell of.
 fn route_v6(tables: &Tables, meta: &Meta, packet: &[u8]) -> Option<Route> {
     let Ok((header, _)) = ipv6::Header::ref_from_prefix(packet) else { return Some(Route::Local) };
     let src = Ipv6Addr::from(header.src);
@@ -110,7 +129,6 @@ fn route_v6(tables: &Tables, meta: &Meta, packet: &[u8]) -> Option<Route> {
 }
 
 /// True if an adjacency, or one of equal cost, leaves by the interface.
-#[inline(always)]
 fn leads_back(tables: &Tables, adjacency: u32, iface: u16) -> bool {
     let exit = |adjacency: u32| tables.hot.exits.get(adjacency as usize);
     exit(adjacency).is_some_and(|exit| exit.iface == iface)

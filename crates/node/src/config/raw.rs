@@ -160,7 +160,8 @@ pub(super) struct Node {
     /// Group whose members may `ferrule show`, and nothing else.
     pub monitors: Option<Text>,
     /// UDP ports of the node's own addresses in the global table whose datagrams are for keying
-    /// programs (docs/howto/keying.md), past every policy: `[500, 4500]` are those of IKE.
+    /// programs (docs/howto/keying.md), past every policy, 64 at most: `[500, 4500]` are
+    /// those of IKE.
     #[schemars(inner(range(min = 1, max = 65535)))]
     pub keying_ports: Option<Spanned<Vec<i64>>>,
     /// Allows `ferrule capture --keylog`, which hands out the keys of ESP tunnels.

@@ -12,6 +12,7 @@ use crate::tables::Tables;
 use ferrule_base::{DropReason, VrfId};
 use ferrule_pipeline::Packet;
 use ferrule_wire::{EtherType, Protocol, ipv4, mpls};
+use std::collections::BTreeSet;
 
 fn forward(labels: &[u32], adjacency: u32) -> IlmAction {
     IlmAction::Forward(labels.iter().copied().collect(), adjacency)
@@ -339,6 +340,45 @@ fn mpls_paths_of_equal_cost_are_taken_by_flow_and_those_that_answer() {
         packet[20..22].copy_from_slice(&flow.to_be_bytes());
         assert_eq!(label(&mut rig, &[(100, 0, true, 9)], &packet), 201);
     }
+}
+
+#[test]
+fn mpls_labels_with_several_paths_have_their_own_wherever_they_stand() {
+    let all = |labels: [u32; 2]| {
+        let paths = labels.map(|label| ([label, 300].into_iter().collect(), 1));
+        Ilm { action: IlmAction::Balance(paths.into()), ttl: Uniform }
+    };
+    let own = Ilm { action: IlmAction::Ip(VrfId::GLOBAL), ttl: Uniform };
+    let lfib = Lfib::new([(100, all([200, 201])), (101, all([210, 211])), (900, own)]);
+    let mut rig: Rig<Switch> = Rig::new(Tables { lfib, ..RouteRig::new().tables });
+    for (label, new) in [(100, [200, 201]), (101, [210, 211])] {
+        let mut used = BTreeSet::new();
+        for flow in 0..40_u16 {
+            let mut packet = ip_v4(64);
+            packet[20..22].copy_from_slice(&flow.to_be_bytes());
+            // At the top, below a label of this node's own, and below a router alert.
+            let stack = [(label, 0, true, 9)];
+            let below = |above| [(above, 0, false, 9), stack[0]];
+            for stack in [&stack[..], &below(900), &below(1)] {
+                let (next, packet) = rig.goes(stack, &packet);
+                assert_eq!((next, packet.meta().adjacency), (Next::Output, 1));
+                let labels = packet.data().as_chunks::<4>().0.iter();
+                let labels = labels.map(|&entry| mpls::decode(entry).0);
+                used.extend(labels.take(3).find(|label| (200..300).contains(label)));
+            }
+        }
+        assert_eq!(Vec::from_iter(used), new);
+    }
+    // Too long for the link by what the path adds to the label that goes.
+    let mut packet = v4("10.0.0.1", "10.0.0.2", Protocol::UDP, &[7; 1473]);
+    packet[6] = 0x40;
+    ipv4::fill_checksum(&mut packet);
+    let (next, told) = rig.goes(&[(101, 0, true, 64)], &packet);
+    assert_eq!((next, told.meta().icmp, told.meta().limit), (Next::IcmpError, TOO_BIG_V4, 1492));
+    // Without a path there is no such label.
+    let none = Ilm { action: IlmAction::Balance([].into()), ttl: Uniform };
+    rig.tables.lfib = Lfib::new([(100, none), (101, all([210, 211]))]);
+    assert_eq!(rig.ends(&[(100, 0, true, 9)], &ip_v4(64)), DropReason::NoLabel);
 }
 
 #[test]

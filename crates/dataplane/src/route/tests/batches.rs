@@ -29,6 +29,7 @@ fn ip_octets() -> impl Strategy<Value = (EtherType, Vec<u8>)> {
         "10.9.9.7",
         "10.9.7.7",
         "10.8.0.7",
+        "10.5.0.7",
         "10.77.0.1",
         "224.0.0.1",
         "169.254.0.7",
@@ -102,7 +103,7 @@ fn given(framed: bool) -> impl Strategy<Value = Given> {
 }
 
 /// Interface 0 has a policy, 1 limits TCP's segments; some packets go where a host is
-/// guarded, and some by an adjacency with labels.
+/// guarded, some by an adjacency with labels, and some by one of several paths.
 fn rig() -> Rig {
     let mut rig = Rig::new();
     let prefix = |text: &str| (ip(text), 8);
@@ -113,7 +114,8 @@ fn rig() -> Rig {
     rig.routed(1).clamp = Some(1400);
     let guarded = ((ip("10.8.0.0"), 16), Route::Guarded(1));
     let more = ((ip("10.9.0.0"), 16), Route::Via(2));
-    rig.tables.vrfs[1] = Vrf::new("red", [guarded, more]).into();
+    let several = ((ip("10.5.0.0"), 16), Route::Via(4));
+    rig.tables.vrfs[1] = Vrf::new("red", [guarded, more, several]).into();
     let labels = [16, 17].into_iter().collect();
     let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);
     rig.tables.adjacencies.push(Adjacency {
@@ -123,6 +125,7 @@ fn rig() -> Rig {
         ..Adjacency::on_link(2)
     });
     rig.tables.adjacencies.push(adjacency(2, None));
+    rig.tables.adjacencies.push(Adjacency { paths: [1, 2, 3].into(), ..adjacency(1, slot) });
     rig
 }
 
