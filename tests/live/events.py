@@ -126,9 +126,12 @@ with Rig() as rig:
     rig.do("gb", "ip", "link", "set", "wan", "down")
     eventually("the port is down", lambda: [e for e in events(rig, "ga", "port-down")
                                            if e["port"] == "wan"])
+    eventually("nobody behind it is known any more", lambda: "wan" not in rig.ask(
+        "ga", "show", "neighbours").stdout)
     ups = len(events(rig, "ga", "port-up"))
     rig.do("gb", "ip", "link", "set", "wan", "up")
     eventually("the port is up again", lambda: len(events(rig, "ga", "port-up")) == ups + 1)
+    rig.ping(wait=4)
     rig.ask("ga", "stop")
     assert nodes["ga"].wait(timeout=5) == 0
     assert events(rig, "ga", "stop")[0]["why"] == "a client asked for it"

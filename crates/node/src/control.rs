@@ -337,12 +337,22 @@ impl Control {
 
     /// A port is on another wire: its neighbours are looked for anew.
     pub fn forget_neighbours(&mut self, now: Instant, index: usize) {
-        let of_port = self.config.interfaces.iter().filter(|i| i.port == index);
-        let ifaces = of_port.filter_map(|i| self.shared.ifaces.get(&i.name));
-        let ifaces: Vec<u16> = ifaces.map(|iface| iface as u16).collect();
+        let ifaces = self.ifaces_of(index);
         let cores = &mut *self.protocols.lock();
         cores.resolver.forget(now, &ifaces);
         self.configure_resolver(now, cores);
+    }
+
+    /// The carrier of a port went or came: nobody behind it is reached by what was known.
+    pub fn carrier_changed(&mut self, now: Instant, index: usize) {
+        let ifaces = self.ifaces_of(index);
+        self.protocols.lock().resolver.carrier_changed(now, &ifaces);
+    }
+
+    fn ifaces_of(&self, port: usize) -> Vec<u16> {
+        let of_port = self.config.interfaces.iter().filter(|i| i.port == port);
+        let ifaces = of_port.filter_map(|i| self.shared.ifaces.get(&i.name));
+        ifaces.map(|iface| iface as u16).collect()
     }
 
     /// The control protocols, for a thread of their own: from now on it turns them.

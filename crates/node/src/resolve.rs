@@ -143,6 +143,13 @@ impl Resolver {
         self.kept.retain(|(iface, _)| !ifaces.contains(iface));
     }
 
+    /// The carrier of these interfaces went or came.
+    pub fn carrier_changed(&mut self, now: Instant, ifaces: &[u16]) {
+        for &iface in ifaces {
+            self.core.handle_command(now, neighbour::Command::Carrier(iface));
+        }
+    }
+
     /// Takes a message of a neighbour.
     pub fn handle_message(&mut self, now: Instant, packet: Packet, exchange: &mut Exchange) {
         match self.core.handle_message(now, packet.meta().iface, packet.data()) {

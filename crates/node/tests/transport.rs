@@ -655,3 +655,38 @@ fn fragments_of_esp_and_of_esp_in_udp_for_a_guarded_host_are_put_together_and_op
         two.net.assert_conserved();
     }
 }
+
+#[test]
+fn tunnel_whose_way_has_labels_takes_what_fits_below_them() {
+    let mtu = |way: &str| {
+        let text = format!(
+            r#"
+            [node]
+            name = "n"
+            lab = true
+            [[port]]
+            name = "wan"
+            driver = "wire"
+            [[interface]]
+            port = "wan"
+            address = ["192.0.2.1/24"]
+            mpls = true
+            [[route]]
+            prefix = "198.51.100.7/32"
+            {way}
+            [[tunnel]]
+            name = "t"
+            local = "192.0.2.1"
+            remote = "198.51.100.7"
+            suite = "aes-gcm-128"
+            keying = "external"
+            "#
+        );
+        Config::parse("x", &text, &mut named_key).unwrap_or_else(|e| panic!("{e}")).tunnels[0].mtu
+    };
+    let plain = mtu("via = \"192.0.2.2\"");
+    // Pads to four octets: what a label takes is missing inside.
+    assert_eq!(mtu("via = \"192.0.2.2\"\nlabels = [16002]"), plain - 4);
+    let several = "{ via = \"192.0.2.2\" }, { via = \"192.0.2.3\", labels = [16002, 1000] }";
+    assert_eq!(mtu(&format!("paths = [{several}]")), plain - 8);
+}

@@ -23,6 +23,8 @@ pub const REPEATS_MIN: u32 = 7;
 /// baseline that a result may reach before it counts as noise.
 const CARRIED_PERCENT: f64 = 99.0;
 const RATIO_PERCENT: f64 = 100.0;
+/// Least loss of a system at its limit.
+const LOADED_PERCENT: f64 = 1.0;
 
 /// Outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -170,6 +172,13 @@ impl Condition {
     pub fn ratio(percent: f64) -> Self {
         let threshold = Threshold::AtMost(RATIO_PERCENT);
         Self { metric: "ratio to the baseline".into(), threshold, value: percent, unit: "%".into() }
+    }
+
+    /// A load at which a system is at its limit, since it loses so much: below it, a load
+    /// that everything carries shows nothing.
+    pub fn loaded(lost_percent: f64) -> Self {
+        let threshold = Threshold::AtLeast(LOADED_PERCENT);
+        Self { metric: "lost under load".into(), threshold, value: lost_percent, unit: "%".into() }
     }
 
     fn is_met(&self) -> bool {

@@ -64,7 +64,7 @@ pub fn path_hash(seed: u64, ethertype: EtherType, packet: &[u8]) -> u32 {
         EtherType::MPLS => labels(mix, packet),
         _ => None,
     };
-    flow.unwrap_or(mix).folded()
+    flow.unwrap_or(mix).finish()
 }
 
 /// The number by which a node shares the frames of a flow, which has this number.
@@ -339,6 +339,31 @@ mod tests {
             workers[flow_hash(&frame) as usize % 8] += 1;
         }
         assert!(workers.iter().all(|n| (850..1150).contains(n)), "{workers:?}");
+    }
+
+    #[test]
+    fn flows_of_neighbouring_ports_take_all_paths_alike() {
+        let labelled = hex(&["003e8140", UDP, "00000000000000"].concat());
+        let kinds = [
+            (EtherType::IPV4, hex(UDP), 20),
+            (EtherType::IPV6, hex(UDP6), 40),
+            (EtherType::MPLS, labelled, 24),
+        ];
+        for (kind, mut packet, at) in kinds {
+            // Of 64 flows in turn, 32 take one of two paths and 16 one of four, give or take.
+            for (paths, off) in [(2_u64, 4.0), (4, 3.5)] {
+                let mut apart = 0.0;
+                for first in (1024..1024 + 64 * 64).step_by(64) {
+                    let of = |port: u16| {
+                        packet[at..at + 2].copy_from_slice(&port.to_be_bytes());
+                        u64::from(path_hash(7, kind, &packet)) * paths >> 32 == 0
+                    };
+                    let count = (first..first + 64).map(of).filter(|&is_first| is_first).count();
+                    apart += (count as f64 - 64.0 / paths as f64).abs() / 64.0;
+                }
+                assert!(apart < off, "{kind:?} by {paths}: {apart:.1} off on average");
+            }
+        }
     }
 
     proptest! {

@@ -12,6 +12,9 @@ pub enum Command {
     Interface(Interface),
     /// An interface is gone, and its neighbours with it.
     Gone(u16),
+    /// The carrier of an interface went or came: its neighbours are forgotten, and those that a
+    /// configuration names are asked for.
+    Carrier(u16),
     /// A configuration names this neighbour: it is asked for now, asked for
     /// again as long as it does not answer, and never gives up its place. Comes
     /// after the interface, and again when that was gone.

@@ -139,6 +139,7 @@ impl Core for Discovery {
         match command {
             Command::Interface(interface) => self.configure(now, interface),
             Command::Gone(iface) => self.gone(iface),
+            Command::Carrier(iface) => self.carrier(now, iface),
             Command::Keep { iface, ip } => self.keep(now, (iface, ip)),
             Command::Release { iface, ip } => {
                 self.table.keep((iface, ip), false);
@@ -253,6 +254,17 @@ impl Discovery {
             Some(_) => self.table.keep(key, true),
             None if self.may_ask(key) => self.ask_first(now, key, true),
             None => self.unreachable(key),
+        }
+    }
+
+    /// Nobody can be reached without a carrier, and others may be there when it comes back.
+    fn carrier(&mut self, now: Instant, iface: u16) {
+        for key in self.table.keys(iface) {
+            let kept = self.table.is_kept(key);
+            self.forget(key);
+            if kept {
+                self.ask_first(now, key, true);
+            }
         }
     }
 

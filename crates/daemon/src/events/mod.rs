@@ -109,7 +109,7 @@ impl Events {
     pub fn device_gone(&mut self, name: &str, control: &Control) {
         let ports = &control.config().ports;
         let Some(index) = ports.iter().position(|p| p.name == name) else { return };
-        self.state_of(control.port_id(index), name, Some(GONE));
+        _ = self.state_of(control.port_id(index), name, Some(GONE));
     }
 
     /// A port was opened again on a device that came back: how it is now is told anew.
@@ -118,15 +118,24 @@ impl Events {
         info!(target: "ferrule", port = name, device, "port-reopened");
     }
 
-    fn state_of(&mut self, port: PortId, name: &str, down: Option<&'static str>) {
-        match (self.ports.entry(port).or_default().down.replace(down), down) {
-            (Some(before), _) if before == down => {}
+    /// Tells of a port's state if it is another than before; true if its carrier went or came.
+    fn state_of(&mut self, port: PortId, name: &str, down: Option<&'static str>) -> bool {
+        let before = self.ports.entry(port).or_default().down.replace(down);
+        match (before, down) {
+            (Some(before), _) if before == down => return false,
             (_, None) => info!(target: "ferrule", port = name, "port-up"),
             (_, Some(why)) => warn!(target: "ferrule", port = name, why, "port-down"),
         }
+        before.is_some()
     }
 
-    fn ports(&mut self, now: Instant, heard: &[Refusals], control: &Control, devices: &Devices) {
+    fn ports(
+        &mut self,
+        now: Instant,
+        heard: &[Refusals],
+        control: &mut Control,
+        devices: &Devices,
+    ) {
         let mut found: BTreeMap<PortId, (PortStats, bool)> = BTreeMap::new();
         for (port, stats, up) in heard.iter().flat_map(|h| &h.ports) {
             let of = found.entry(*port).or_default();
@@ -141,8 +150,12 @@ impl Events {
                 (_, true) => None,
                 _ => Some("no carrier, or it is set down"),
             };
-            self.state_of(port, name, down);
+            let changed = self.state_of(port, name, down);
             self.ports.entry(port).or_default().missed(now, name, stats);
+            let ports = &control.config().ports;
+            if let (true, Some(index)) = (changed, ports.iter().position(|p| p.name == name)) {
+                control.carrier_changed(now, index);
+            }
         }
     }
 

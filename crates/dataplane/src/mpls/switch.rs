@@ -242,12 +242,12 @@ fn switch(
                 return Ok(Next::PwIn);
             }
             Operation::Ip(VrfId::GLOBAL) => {
-                hop(top.ttl)?;
-                packet.strip(Header::LEN);
                 ceiling = match model {
-                    TtlModel::Uniform => top.ttl,
-                    TtlModel::Pipe => u8::MAX,
+                    // There is more of the path below: the sender is told.
+                    TtlModel::Uniform => within_path(top.ttl).map(|_| top.ttl)?,
+                    TtlModel::Pipe => hop(top.ttl).map(|_| u8::MAX)?,
                 };
+                packet.strip(Header::LEN);
             }
             Operation::Ip(_) | Operation::Pw(_) => return Err(DropReason::LabelStack.into()),
         }

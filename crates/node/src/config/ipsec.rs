@@ -142,7 +142,7 @@ impl Pair<'_> {
         };
         let path = match &self.around {
             Some((_, around)) => around.mtu,
-            None => config.interfaces[via.interface].mtu,
+            None => via.mtu(&config.interfaces),
         };
         let (mode, v6, udp) = (self.mode, local.is_ipv6(), encap.is_some());
         let fits = Overhead { protocol, suite, mode, v6, udp, ah_align }.fits(path).max(68);

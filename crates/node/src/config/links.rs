@@ -1,16 +1,18 @@
 //! Ports, interfaces, bridges, routes, labels and pseudowires.
 
 use super::acl;
-use super::names::{Connected, Names};
+use super::names::{Connected, Names, empty_table, is_host, is_of_link, is_unicast};
 use super::raw::{self, Number, Spanned, Text};
-use super::read::Reader;
+use super::read::{Reader, mask};
 use super::{
     BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
     PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
-use std::collections::{HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
 const CTAG: u16 = 0x8100;
@@ -171,6 +173,7 @@ fn vlan(r: &mut Reader<'_>, n: Option<&Number>, tpid: u16) -> Option<VlanTag> {
 pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     let usable = usable_mtus(file, config);
     let vrfs = vrf_lists(r, file, config);
+    let mut taken = HashMap::new();
     for interface in file.interface.iter().map(Spanned::get_ref) {
         let Some(port) = port_index(r, &interface.port) else { continue };
         let tag = vlan(r, interface.vlan.as_ref(), CTAG).or(vlan(
@@ -199,8 +202,7 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             );
         }
         let vrf = vrf_index(r, interface.vrf.as_ref(), config);
-        let addresses = interface.address.iter().flatten();
-        let addresses = addresses.filter_map(|a| r.with_length(a)).collect();
+        let addresses = addresses(r, interface, &name, vrf, &mut taken);
         let (of_vrf_in, of_vrf_out) =
             vrfs.get(vrf_name(&interface.vrf)).copied().unwrap_or_default();
         let acl_in = acl::packet_list(r, config, interface.acl_in.as_ref()).or(of_vrf_in);
@@ -226,6 +228,41 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
     }
 }
 
+/// Addresses of an interface. `taken` has the interface of each, by table.
+fn addresses(
+    r: &mut Reader<'_>,
+    interface: &raw::Interface,
+    name: &str,
+    vrf: usize,
+    taken: &mut HashMap<(usize, IpAddr), String>,
+) -> Vec<(IpAddr, u8)> {
+    let mut all = Vec::new();
+    for t in interface.address.iter().flatten() {
+        let Some((address, len)) = r.with_length(t) else { continue };
+        if !is_host(address, len) {
+            let what = format!("`{}` is no address of a host in its network", t.get_ref());
+            let remedy = match address {
+                IpAddr::V4(first) if is_unicast(address) && mask(address, len) == address => {
+                    format!("write a host's: {}/{len}", Ipv4Addr::from(first.to_bits() + 1))
+                }
+                _ if is_unicast(address) => "write a host's, not the broadcast address".to_owned(),
+                _ => "write a unicast one, as 192.0.2.1/24 or 2001:db8::1/64".to_owned(),
+            };
+            r.problems.add(t.span(), what, remedy);
+        }
+        match taken.entry((vrf, address)) {
+            Entry::Occupied(other) if !is_of_link(address) => {
+                let what = format!("interface `{}` has {address} already", other.get());
+                let remedy = "give each interface of a routing table addresses of its own";
+                r.problems.add(t.span(), what, remedy);
+            }
+            free => _ = free.or_insert_with(|| name.to_owned()),
+        }
+        all.push((address, len));
+    }
+    all
+}
+
 /// Access lists of all interfaces of a table that name none, by the table's name: in and out.
 fn vrf_lists<'a>(
     r: &mut Reader<'_>,
@@ -233,7 +270,7 @@ fn vrf_lists<'a>(
     config: &Config,
 ) -> HashMap<&'a str, (Option<usize>, Option<usize>)> {
     let mut lists = HashMap::new();
-    let used: HashSet<&str> = file.interface.iter().map(|i| vrf_name(&i.get_ref().vrf)).collect();
+    let used: BTreeSet<&str> = file.interface.iter().map(|i| vrf_name(&i.get_ref().vrf)).collect();
     for written in &file.vrf {
         let (span, vrf) = (written.span(), written.get_ref());
         let name = vrf_name(&vrf.name);
@@ -242,8 +279,8 @@ fn vrf_lists<'a>(
             name => format!("the routing table `{name}`"),
         };
         if !used.contains(name) {
-            let what = format!("no interface is in {table}");
-            r.problems.add(span.clone(), what, "name one that interfaces have as vrf");
+            let span = vrf.name.as_ref().map_or(span.clone(), Spanned::span);
+            empty_table(&mut r.problems, span, name, used.iter().copied());
         }
         let of = (
             acl::packet_list(r, config, vrf.acl_in.as_ref()),
@@ -273,6 +310,27 @@ pub(super) fn usable_mtus(file: &raw::File, config: &Config) -> Vec<usize> {
         port.mtu.saturating_sub(added)
     };
     config.ports.iter().map(usable).collect()
+}
+
+/// The index of the table of a route or label; complains if neither an interface is in it nor a
+/// tunnel gives it packets.
+fn table(
+    r: &mut Reader<'_>,
+    file: &raw::File,
+    t: Option<&Text>,
+    config: &mut Config,
+) -> Option<usize> {
+    let Some(name) = t.filter(|t| r.vrfs.get(t.get_ref()).is_none()) else {
+        return Some(vrf_index(r, t, config));
+    };
+    let of_tunnels = file.tunnel.iter().filter_map(|tunnel| tunnel.get_ref().vrf.as_ref());
+    let of_tunnels = of_tunnels.map(|vrf| vrf.get_ref().as_str());
+    if of_tunnels.clone().any(|vrf| vrf == name.get_ref()) {
+        return Some(vrf_index(r, t, config));
+    }
+    let names: BTreeSet<&str> = r.vrfs.iter().chain(of_tunnels).collect();
+    empty_table(&mut r.problems, name.span(), name.get_ref(), names.into_iter());
+    None
 }
 
 /// The index of a table; a table exists as soon as it is named.
@@ -332,15 +390,45 @@ pub(super) fn via(
         (None, Some(address)) => {
             let Some(index) = connected.to(vrf, address) else {
                 let span = next_hop.map_or(0..0, Spanned::span);
-                let what = format!("no interface has a network with {address} in it");
-                r.problems.add(span, what, "correct it, or add interface = \"NAME\"");
+                unconnected(r, connected, span, vrf, address);
                 return None;
             };
             index
         }
         (None, None) => return None,
     };
+    if let (Some(t), Some(address)) = (next_hop, address)
+        && let Some(is) = connected.no_neighbour(index, address)
+    {
+        let what = format!("{address} is no next hop: it is {is}");
+        r.problems.add(t.span(), what, "name a neighbour's address");
+        return None;
+    }
     Some(Via::new(index, address))
+}
+
+/// Complains about a next hop on no network of the table that it has to be in.
+fn unconnected(
+    r: &mut Reader<'_>,
+    connected: &Connected,
+    span: Range<usize>,
+    vrf: Option<usize>,
+    address: IpAddr,
+) {
+    let Some(other) = vrf.and_then(|_| connected.to(None, address)) else {
+        let what = format!("no interface has a network with {address} in it");
+        r.problems.add(span, what, "correct it, or add interface = \"NAME\"");
+        return;
+    };
+    let table = |vrf| match r.vrfs.name(vrf) {
+        "" => "the global table".to_owned(),
+        name => format!("table `{name}`"),
+    };
+    let (wanted, has) = (table(vrf.unwrap_or_default()), table(connected.table(other)));
+    let what = format!("{address} is in {has}, and a route without labels stays in {wanted}");
+    let name = r.interfaces.name(other);
+    let remedy = format!("add labels = [LABEL], or interface = \"{name}\" to leave {wanted}");
+    r.problems.add(span, what, remedy);
 }
 
 fn ttl(r: &mut Reader<'_>, t: Option<&Text>) -> TtlModel {
@@ -351,28 +439,34 @@ fn ttl(r: &mut Reader<'_>, t: Option<&Text>) -> TtlModel {
 /// Ways of the same cost are so many at most.
 const PATHS_MAX: usize = ferrule_dataplane::link::PATHS_MAX;
 
+/// True if an entry has ways that are written one by one beside one of its own, which it says.
+fn has_both<T>(r: &mut Reader<'_>, written: Option<&Vec<Spanned<T>>>, own: bool) -> bool {
+    let first = written.and_then(|paths| paths.first()).filter(|_| own);
+    if let Some(first) = first {
+        let remedy = "write all ways in paths, or one without paths";
+        r.problems.add(first.span(), "paths beside a way of the entry's own", remedy);
+    }
+    first.is_some()
+}
+
 /// The ways that are written one by one, `read` as the entry's own would be; the first of
 /// them has the others. Nothing if there are none.
 fn paths<T>(
     r: &mut Reader<'_>,
     written: Option<&Vec<Spanned<T>>>,
-    alone: bool,
     read: impl Fn(&mut Reader<'_>, &T) -> Option<Via>,
 ) -> Option<Via> {
     let written = written?;
     let first = written.first().map(Spanned::span)?;
-    if !alone {
-        let remedy = "write all ways in paths, or one without paths";
-        r.problems.add(first.clone(), "paths beside a way of the entry's own", remedy);
-    }
     if written.len() > PATHS_MAX {
         let what = format!("{} ways of the same cost", written.len());
         r.problems.add(first, what, format!("use at most {PATHS_MAX}"));
     }
     let mut all = Vec::new();
     for path in written {
+        let told = r.problems.0.len();
         let way = read(r, path.get_ref());
-        if way.is_none() {
+        if way.is_none() && r.problems.0.len() == told {
             let remedy = "add via = \"ADDRESS\" or interface = \"NAME\"";
             r.problems.add(path.span(), "a path that leads nowhere", remedy);
         }
@@ -412,15 +506,18 @@ pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
     for spanned in &file.route {
         let route = spanned.get_ref();
         let Some(prefix) = r.prefix(&route.prefix) else { continue };
-        let vrf = vrf_index(r, route.vrf.as_ref(), config);
         let labels = r.labels(route.labels.as_ref());
+        let Some(vrf) = table(r, file, route.vrf.as_ref(), config) else { continue };
         // A labelled route leaves by the provider's network, whichever table it is in.
         let within = labels.is_empty().then_some(vrf);
         let kind = (ttl(r, route.ttl.as_ref()), route.entropy_label.unwrap_or(false));
         let discard = route.discard.unwrap_or(false);
-        let way = via(r, &connected, route.via.as_ref(), route.interface.as_ref(), within);
         let own = route.via.is_some() || route.interface.is_some() || route.labels.is_some();
-        let several = paths(r, route.paths.as_ref(), !own && !discard, |r, written| {
+        if has_both(r, route.paths.as_ref(), own || discard) {
+            continue;
+        }
+        let way = via(r, &connected, route.via.as_ref(), route.interface.as_ref(), within);
+        let several = paths(r, route.paths.as_ref(), |r, written| {
             path(r, &connected, written, Some(vrf), kind)
         });
         let nowhere = !discard && route.via.is_none() && route.interface.is_none();
@@ -452,8 +549,12 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         let ttl = ttl(r, entry.ttl.as_ref());
         let swap = r.labels(entry.swap.as_ref());
         let pops = entry.pop.unwrap_or(false);
+        let own = entry.via.is_some() || entry.interface.is_some() || entry.swap.is_some();
+        if has_both(r, entry.paths.as_ref(), own || pops || entry.vrf.is_some()) {
+            continue;
+        }
+        let told = r.problems.0.len();
         let way = via(r, &connected, entry.via.as_ref(), entry.interface.as_ref(), None);
-        let own = way.is_some() || pops || entry.swap.is_some() || entry.vrf.is_some();
         let unclear = |r: &mut Reader<'_>, span| {
             r.problems.add(
                 span,
@@ -461,7 +562,7 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
                 "give vrf = \"NAME\"; or via = \"ADDRESS\" with pop = true or swap = [LABEL]",
             );
         };
-        let several = paths(r, entry.paths.as_ref(), !own, |r, written| {
+        let several = paths(r, entry.paths.as_ref(), |r, written| {
             let swap = r.labels(written.swap.as_ref());
             let way = via(r, &connected, written.via.as_ref(), written.interface.as_ref(), None)?;
             if written.pop.unwrap_or(false) != swap.is_empty() {
@@ -469,8 +570,12 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             }
             Some(Via { labels: swap, ttl, ..way })
         });
+        let vrf = table(r, file, entry.vrf.as_ref(), config);
+        if r.problems.0.len() > told {
+            continue;
+        }
         let action = match (&entry.vrf, way, several) {
-            (Some(_), None, None) => LabelAction::Ip(vrf_index(r, entry.vrf.as_ref(), config)),
+            (Some(_), None, None) => LabelAction::Ip(vrf.unwrap_or_default()),
             (None, Some(way), _) if pops == swap.is_empty() => {
                 LabelAction::Forward(Via { labels: swap, ttl, ..way })
             }
@@ -494,8 +599,11 @@ fn lsp_way(r: &mut Reader<'_>, connected: &Connected, spanned: &Spanned<raw::Lsp
     let kind = (TtlModel::Uniform, lsp.entropy_label.unwrap_or(false));
     let labels = r.labels(lsp.labels.as_ref());
     let own = lsp.via.is_some() || lsp.interface.is_some() || lsp.labels.is_some();
+    if has_both(r, lsp.paths.as_ref(), own) {
+        return None;
+    }
     let several =
-        paths(r, lsp.paths.as_ref(), !own, |r, written| path(r, connected, written, None, kind));
+        paths(r, lsp.paths.as_ref(), |r, written| path(r, connected, written, None, kind));
     if lsp.via.is_none() && lsp.paths.as_ref().is_none_or(Vec::is_empty) {
         let remedy = "add via = \"ADDRESS\", or paths";
         r.problems.add(spanned.span(), "a path that leads nowhere", remedy);
@@ -529,8 +637,9 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             Some(outer) => (Some(outer), customer),
             None => (customer, None),
         };
-        let label_in = r.label(*pw.label_in.get_ref(), pw.label_in.span()).unwrap_or(16);
-        if !taken.insert(label_in) {
+        let told = r.problems.0.len();
+        let label_in = r.pseudowire_label(&pw.label_in, "label-in");
+        if r.problems.0.len() == told && !taken.insert(label_in) {
             let what = format!("incoming label {label_in} is defined twice");
             r.problems.add(pw.label_in.span(), what, "each label has one meaning");
         }
@@ -543,7 +652,7 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             tag,
             inner,
             label_in,
-            label_out: r.label(*pw.label_out.get_ref(), pw.label_out.span()).unwrap_or(16),
+            label_out: r.pseudowire_label(&pw.label_out, "label-out"),
             via: way,
             control_word: pw.control_word.unwrap_or(true),
             sequencing: pw.sequencing.unwrap_or(false),

@@ -343,6 +343,12 @@ impl Via {
         (self.labels.len() + entropy) * ferrule_wire::mpls::Header::LEN
     }
 
+    /// Octets of the longest packet that fits every path below its labels.
+    pub fn mtu(&self, interfaces: &[InterfaceConfig]) -> usize {
+        let mtu = |path: Self| interfaces[path.interface].mtu.saturating_sub(path.labels_len());
+        self.paths().map(mtu).min().unwrap_or(0)
+    }
+
     /// The labels that it pushes, the outermost first, an entropy label's indicator among
     /// them.
     pub fn stack(&self) -> Vec<u32> {

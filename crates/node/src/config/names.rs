@@ -5,10 +5,12 @@ use super::error::Problems;
 use super::raw::Text;
 use super::read::mask;
 use super::{Config, Via};
+use ferrule_base::nearest;
 use ferrule_wire::flow::path_of_flow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// The names of one kind of entry, in the order of the file.
 pub(super) struct Names {
@@ -41,6 +43,16 @@ impl Names {
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// All names, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(String::as_str)
+    }
+
+    /// The name of an entry.
+    pub fn name(&self, number: usize) -> &str {
+        &self.all[number]
     }
 
     /// The number of the first entry with a name.
@@ -80,6 +92,60 @@ pub(super) fn unknown<'a>(
         format!("there are {}", names.join(", "))
     };
     problems.add(t.span(), format!("there is no {what} `{}`", t.get_ref()), remedy);
+}
+
+/// Complains about a routing table that nothing puts packets into.
+pub(super) fn empty_table<'a>(
+    problems: &mut Problems,
+    span: Range<usize>,
+    name: &str,
+    names: impl Iterator<Item = &'a str>,
+) {
+    let table = match name {
+        "" => "the global routing table".to_owned(),
+        name => format!("the routing table `{name}`"),
+    };
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let remedy = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if names.is_empty() => "name one that interfaces have as vrf".to_owned(),
+        None => format!("name one that interfaces have as vrf: {}", names.join(", ")),
+    };
+    problems.add(span, format!("no interface is in {table}"), remedy);
+}
+
+/// True if a host may have an address in its network (RFC 1122 section 3.2.1.3, RFC 4291 section
+/// 2.5).
+pub(super) fn is_host(address: IpAddr, len: u8) -> bool {
+    let is_edge = match address {
+        IpAddr::V4(address) => {
+            let host = !u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
+            let bits = address.to_bits() & host;
+            len < 31 && (bits == 0 || bits == host)
+        }
+        IpAddr::V6(_) => false,
+    };
+    !is_edge && is_unicast(address)
+}
+
+/// True if a host may have an address in some network.
+pub(super) fn is_unicast(address: IpAddr) -> bool {
+    let is_reserved = match address {
+        IpAddr::V4(address) => matches!(address.octets()[0], 0 | 240..),
+        IpAddr::V6(address) => address.to_ipv4_mapped().is_some(),
+    };
+    let is_special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
+    !(is_reserved || is_special)
+}
+
+/// True if each interface may have the address, beside others of the table.
+pub(super) const fn is_of_link(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// Within what an own address is one: its table, or for one of a link its interface.
+const fn own_scope(vrf: usize, interface: usize, address: IpAddr) -> usize {
+    if is_of_link(address) { interface } else { vrf }
 }
 
 /// Something for each network of each routing table.
@@ -132,14 +198,23 @@ pub(crate) struct Connected {
     of_tables: Networks<usize>,
     /// The same, whatever its table.
     of_all: Networks<usize>,
+    /// Addresses of the file, by [`own_scope`].
+    own: HashSet<(usize, IpAddr)>,
+    /// Networks of each interface, by its number.
+    of_interfaces: Networks<u8>,
+    /// Table of each interface.
+    tables: Vec<usize>,
 }
 
 impl Connected {
     pub fn of(config: &Config) -> Self {
-        let mut all = Self::default();
+        let tables = config.interfaces.iter().map(|interface| interface.vrf).collect();
+        let mut all = Self { tables, ..Self::default() };
         for (number, interface) in config.interfaces.iter().enumerate() {
             for &network in &interface.addresses {
                 all.add(config, number, network);
+                all.of_interfaces.entry(number, network).or_insert(network.1);
+                all.own.insert((own_scope(interface.vrf, number, network.0), network.0));
             }
         }
         all
@@ -150,6 +225,27 @@ impl Connected {
         let vrf = config.interfaces[number].vrf;
         self.of_tables.entry(vrf, network).or_insert(number);
         self.of_all.entry(0, network).or_insert(number);
+    }
+
+    /// Table of an interface.
+    pub(super) fn table(&self, interface: usize) -> usize {
+        self.tables[interface]
+    }
+
+    /// What an address is instead of a neighbour's at an interface, if it can be none's.
+    pub(super) fn no_neighbour(&self, interface: usize, address: IpAddr) -> Option<&'static str> {
+        let len = self.of_interfaces.around(interface, address, u8::MAX).next();
+        let scope = own_scope(self.tables[interface], interface, address);
+        let is_own = self.own.contains(&(scope, address));
+        match len {
+            _ if is_own => Some("an address of the node itself"),
+            _ if !is_unicast(address) => Some("no address of a host"),
+            Some(&len) if !is_host(address, len) => {
+                let is_first = mask(address, len) == address;
+                Some(if is_first { "the network's address" } else { "the broadcast address" })
+            }
+            _ => None,
+        }
     }
 
     /// The first interface that has an address on its network, of a table or of all.
@@ -250,8 +346,11 @@ mod tests {
     fn config(rng: &mut Rng) -> Config {
         let mut text =
             "[node]\nname = \"n\"\n[[port]]\nname = \"p\"\ndriver = \"wire\"\n".to_owned();
+        let mut taken = HashSet::new();
         for vlan in 1..=8 {
-            let (address, len) = network(rng);
+            let own = std::iter::repeat_with(|| network(rng));
+            let mut own = own.filter(|&(address, len)| is_host(address, len));
+            let (address, len) = own.find(|own| taken.insert(own.0)).expect("there are many");
             let vrf = if rng.one_in(3) { "vrf = \"red\"\n" } else { "" };
             text += &format!(
                 "[[interface]]\nport = \"p\"\nvlan = {vlan}\naddress = [\"{address}/{len}\"]\n{vrf}"

@@ -249,7 +249,8 @@ impl Reader<'_> {
         self.choice(t, what, &words)
     }
 
-    /// Labels, outermost first, each 16 to 2^20 - 1.
+    /// Labels, outermost first, each 16 to 2^20 - 1. In place of a wrong one is another, so that
+    /// there are as many as are written.
     pub fn labels(&mut self, list: Option<&Spanned<Vec<i64>>>) -> Vec<u32> {
         let Some(list) = list else { return Vec::new() };
         let max = ferrule_dataplane::route::config::LABELS_MAX;
@@ -257,7 +258,13 @@ impl Reader<'_> {
             let what = format!("{} labels", list.get_ref().len());
             self.problems.add(list.span(), what, format!("push {max} at most"));
         }
-        list.get_ref().iter().filter_map(|&l| self.label(l, list.span())).collect()
+        let label = |&label: &i64| self.label(label, list.span()).unwrap_or(16);
+        list.get_ref().iter().map(label).collect()
+    }
+
+    /// The label of a pseudowire: what is below an explicit null is no frame.
+    pub fn pseudowire_label(&mut self, n: &Number, what: &str) -> u32 {
+        self.number(Some(n), 16, 16..=0xf_ffff, what) as u32
     }
 
     /// A label that may be on the wire: 16 and above, or an explicit null.

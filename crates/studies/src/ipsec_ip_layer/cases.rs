@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 pub const SIZES: [u64; 10] =
     [1, 10, 100, 1_000, 10_000, 57_344, 100_000, 1_000_000, 4_000_000, 10_000_000];
 
+/// Octets that no transfer with a printed response time exceeds: 1 byte to 4 Mbyte (section 6.2).
+pub const TIMED_MOST: u64 = 4 << 20;
+/// Octets of the largest transfer of figure 10.
+pub const FIGURE_10_MOST: u64 = 57_344;
+
 /// The application that transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Application {

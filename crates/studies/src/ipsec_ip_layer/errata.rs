@@ -7,11 +7,12 @@ use ferrule_report::Erratum;
 
 type Steps = (Vec<String>, bool);
 
-const PROOFS: [Proof<Study>; 4] = [
+const PROOFS: [Proof<Study>; 5] = [
     ("section 6.3", "64-bit blocks", blocks),
     ("sections 6.3 and 7", "tenfold", tenfold),
     ("section 6.3", "one full segment", crossover),
     ("section 6.2", "Telnet", telnet),
+    ("section 7", "advice", advice),
 ];
 
 /// Bits a second of the study's line.
@@ -109,6 +110,26 @@ fn telnet(study: &Study) -> Steps {
     }
     let announced = study.setup.applications.iter().any(|name| name == "Telnet");
     (steps, announced && study.of("Telnet").count() == 0)
+}
+
+fn advice(study: &Study) -> Steps {
+    let (mut steps, mut falls) = (Vec::new(), true);
+    for application in ["FTP", "SMTP"] {
+        let lines: Vec<_> = study.of(application).collect();
+        let (Some(first), Some(last)) = (lines.first(), lines.last()) else {
+            return (steps, false);
+        };
+        for (name, small, large) in [("AH", first.1, last.1), ("ESP", first.2, last.2)] {
+            steps.push(format!(
+                "{application}, {name}: {small} times at {}, {large} times at {}: {:.2} of it",
+                first.0.transfer(),
+                last.0.transfer(),
+                large / small
+            ));
+            falls &= large < small;
+        }
+    }
+    (steps, falls)
 }
 
 #[cfg(test)]

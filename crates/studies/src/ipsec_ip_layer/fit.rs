@@ -71,6 +71,19 @@ impl Target {
     pub fn furthest(&self, found: Found) -> f64 {
         found[self.further(found)]
     }
+
+    /// The slowdown of several transfers that is furthest from the print, with the outermost ones.
+    pub fn stated(&self, found: &[f64]) -> Measure {
+        let off = |slowdown: &f64| log_off(*slowdown, self.printed).abs();
+        let furthest = found.iter().copied().max_by(|a, b| off(a).total_cmp(&off(b)));
+        let furthest = furthest.unwrap_or(f64::NAN);
+        let least = found.iter().copied().fold(furthest, f64::min);
+        let most = found.iter().copied().fold(furthest, f64::max);
+        match least == most {
+            true => Measure::new(least),
+            false => Measure::within(furthest, least, most),
+        }
+    }
 }
 
 /// Logarithm of a slowdown relative to the print; nothing within a range.

@@ -115,11 +115,23 @@ impl Live {
         middle(each.iter().map(|t| t.response_us).collect()).ok_or("not measured".into())
     }
 
+    /// Time that a protection adds to a transfer, round by round, in milliseconds.
+    pub fn added_ms(
+        &self,
+        application: Application,
+        octets: u64,
+        of: Protection,
+    ) -> Result<Vec<f64>, String> {
+        let each = |protection| self.of(application, octets, Way::of(protection, Mode::Transport));
+        let added = |a: f64, b: f64| (a - b) / 1000.0;
+        Ok(by_round(&each(of)?, &each(Protection::None)?, added))
+    }
+
     /// FTP's response with a protection by that with another one, round by round.
     pub fn ratio(&self, octets: u64, of: Protection, by: Protection) -> Result<Vec<f64>, String> {
         let each =
             |protection| self.of(Application::Ftp, octets, Way::of(protection, Mode::Transport));
-        Ok(by_round(&each(of)?, &each(by)?))
+        Ok(by_round(&each(of)?, &each(by)?, |a, b| a / b))
     }
 
     /// The same by hosts without any node.
@@ -131,7 +143,7 @@ impl Live {
             return Err("no hosts without a node".into());
         }
         let of = self.of(Application::Ftp, octets, Way::of(of, Mode::Transport))?;
-        Ok(by_round(&of, &bare))
+        Ok(by_round(&of, &bare, |a, b| a / b))
     }
 
     /// Time that the nodes spent on a case: the median of the transfers for which it was counted.
@@ -180,13 +192,13 @@ impl Live {
     }
 }
 
-/// Responses by those of the same round.
-fn by_round(of: &[&Transfer], by: &[&Transfer]) -> Vec<f64> {
-    let ratio = |one: &&Transfer| {
+/// Responses compared with those of the same round.
+fn by_round(of: &[&Transfer], by: &[&Transfer], compared: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let each = |one: &&Transfer| {
         let other = by.iter().find(|other| other.repetition == one.repetition)?;
-        Some(one.response_us / other.response_us)
+        Some(compared(one.response_us, other.response_us))
     };
-    of.iter().filter_map(ratio).collect()
+    of.iter().filter_map(each).collect()
 }
 
 #[cfg(test)]

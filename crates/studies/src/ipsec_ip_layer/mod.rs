@@ -14,6 +14,7 @@
 pub mod cases;
 mod claims;
 pub mod cost;
+mod delays;
 mod errata;
 pub mod fit;
 pub mod live;
@@ -77,7 +78,7 @@ pub fn document(study: &Study, model: &Model, live: &Live) -> Report {
 }
 
 fn answer(model: &Model) -> String {
-    let octets = model.largest();
+    let octets = model.largest(cases::TIMED_MOST);
     let of = |which, protection| {
         let way = cases::Way::of(protection, cases::Mode::Transport);
         model.slowdown(which, cases::Application::Ftp, octets, way)

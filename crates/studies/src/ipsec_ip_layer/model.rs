@@ -155,9 +155,16 @@ impl Model {
         response(way) / response(without)
     }
 
-    /// The largest transfer.
-    pub fn largest(&self) -> u64 {
-        self.sizes.last().copied().unwrap_or(0)
+    /// The largest transfer of at most so many octets.
+    pub fn largest(&self, most: u64) -> u64 {
+        self.sizes.iter().copied().filter(|octets| *octets <= most).max().unwrap_or(0)
+    }
+
+    /// Time that a protection adds to a transfer, in milliseconds.
+    pub fn added_ms(&self, which: Which, application: Application, octets: u64, way: Way) -> f64 {
+        let without = Way::of(Protection::None, Mode::Transport);
+        let us = |way| self.cell(which, application, octets, way).run.response_us;
+        (us(way) - us(without)) / 1000.0
     }
 }
 

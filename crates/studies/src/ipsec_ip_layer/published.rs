@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn study_file_has_what_the_program_asks_for() {
         let study = Study::read();
-        assert_eq!((study.claim.len(), study.erratum.len(), study.slowdown.len()), (5, 5, 6));
+        assert_eq!((study.claim.len(), study.erratum.len(), study.slowdown.len()), (8, 6, 6));
         assert_eq!(study.of("FTP").map(|(_, ah, esp)| (ah, esp)).last(), Some((12.7, 17.6)));
         assert_eq!((study.of("SMTP").count(), study.of("Telnet").count()), (2, 0));
         assert_eq!(study.measured_mode.placements.len(), 5);

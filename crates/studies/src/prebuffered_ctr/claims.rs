@@ -1,61 +1,31 @@
 //! A verdict on every claim.
 
 use super::closed::Drained;
+use super::gains;
 use super::live::{CROWDED, Live};
-use super::model::{Model, Row};
+use super::model::Model;
 use super::order::Disturbed;
 use super::published::Study;
 use super::voip::{Call, Crowded};
 use crate::words::{self, why_not};
 use ferrule_report::{Claim, Evidence, Kind};
 
-/// The size of the packets that six times were said of.
-const BYTES: usize = 128;
-
-type Given<'a> = (&'a Study, &'a Model, &'a Result<Live, String>);
+/// The print, the model and what was measured.
+pub(super) type Given<'a> = (&'a Study, &'a Model, &'a Result<Live, String>);
 
 /// Judges each of the study's claims, in the study's order.
 pub fn judge(given: &Given<'_>) -> Vec<Claim> {
     let each = given.0.claim.iter().map(|said| match said.id.as_str() {
-        "six-times" => six_times(said, given),
+        "six-times" => gains::six_times(said, given),
+        "six-or-more" => gains::six_or_more(said, given),
+        "size-matters-less" => gains::size_matters(said, given),
+        "small-packets-gain" => gains::small_packets(said, given),
+        "plain-rises" => gains::plain_rises(said, given),
         "voip-works" => voip(said, given),
         "order-and-loss" => order(said, given),
         _ => delay(said, given),
     });
     each.collect()
-}
-
-fn six_times(said: &words::Claim, (study, model, live): &Given<'_>) -> Claim {
-    let evidence = |times: f64| {
-        let evidence = Evidence::computed("with the buffer empty", times, said.asked(""));
-        evidence.unit("times").against("the plain token")
-    };
-    let row = study.throughput_of(BYTES);
-    let (after, plain) = (row.prebuffered_after_empty_kbps, row.aes_ctr_kbps);
-    let claim = said.open().judged(
-        Kind::Published,
-        evidence(after / plain),
-        format!("table 1: {after} by {plain} kbit/s"),
-    );
-    let by = |row: &Row| {
-        format!(
-            "{:.0} by {:.1} packets a second; an exchange brings key stream for fourteen packets \
-             in 16 ms instead of one in 12. While the other direction is as busy, {:.1} times the \
-             plain token for one direction",
-            row.after_pps,
-            row.plain_pps,
-            row.shared_pps / row.plain_pps
-        )
-    };
-    let mut rows = model.rows.iter();
-    let claim = match rows.find(|row| row.packet_bytes == BYTES) {
-        Some(row) => claim.judged(Kind::Model, evidence(row.after_pps / row.plain_pps), by(row)),
-        None => claim.not_run(Kind::Model, "no packets of this size"),
-    };
-    match live.as_ref().ok().and_then(|live| live.measured.row(BYTES)) {
-        Some(row) => claim.judged(Kind::Live, evidence(row.after_pps / row.plain_pps), by(row)),
-        None => claim.not_run(Kind::Live, why_not(live)),
-    }
 }
 
 /// The plain token's call, and the worst of those with a buffer, in packets in time.
@@ -80,8 +50,27 @@ fn calls(mut claim: Claim, kind: Kind, said: &words::Claim, calls: &[Call]) -> C
     claim
 }
 
-fn voip(said: &words::Claim, (_, model, live): &Given<'_>) -> Claim {
-    let claim = calls(said.open(), Kind::Model, said, &model.calls);
+fn voip(said: &words::Claim, (study, model, live): &Given<'_>) -> Claim {
+    let print = &study.voip;
+    let (plain, filled) = (print.plain_packets_per_second, print.blocks_per_second_filled);
+    let plain = Evidence::computed("plain token at most", plain, said.asked("needed"));
+    let filled = Evidence::computed("key stream for one direction", filled, said.asked("filled"));
+    let claim = said
+        .open()
+        .judged(
+            Kind::Published,
+            plain.unit("packets a second").against("50 each way"),
+            format!(
+                "{} ms an exchange; a call over plain AES-CTR did not work",
+                study.token.io_delay_ms_small
+            ),
+        )
+        .judged(
+            Kind::Published,
+            filled.unit("blocks a second"),
+            "calculated; no call with a buffer is reported",
+        );
+    let claim = calls(claim, Kind::Model, said, &model.calls);
     match live {
         Ok(live) => calls(claim, Kind::Live, said, &live.measured.calls),
         Err(_) => claim.not_run(Kind::Live, why_not(live)),
@@ -136,8 +125,8 @@ fn postpones(
     };
     let evidence = Evidence::computed("time until empty", with / without, said.asked("later"));
     let note = format!(
-        "{part}empty after {without:.1} s without delays, {with:.1} s with 5 ms for each packet of \
-         1520 bytes; printed are 19 and 56 s"
+        "{part}empty after {without:.1} s without delays, {with:.1} s with delay(5), read as 5 \
+         ms, for each packet of 1520 bytes; printed are 19 and 56 s"
     );
     claim.judged(kind, evidence.unit("times").against("no delays"), note)
 }

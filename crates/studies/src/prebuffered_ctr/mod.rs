@@ -15,6 +15,7 @@
 mod claims;
 pub mod closed;
 mod errata;
+mod gains;
 pub mod live;
 pub mod model;
 pub mod order;

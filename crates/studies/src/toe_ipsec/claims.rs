@@ -52,11 +52,10 @@ impl Given<'_> {
             claim = claim.judged(Kind::Published, printed, "table 2");
         }
         for way in Way::ALL {
-            // Sending, the others' shares were fitted to table 2.
-            let kind = if way == Way::Out { Kind::Fitted } else { Kind::Model };
+            // The others' shares were fitted to table 2, sending; receiving has the same cost.
             for system in OTHERS {
                 let found = judge(system, &|system| self.model.share(system, way));
-                claim = claim.judged(kind, found, way.name());
+                claim = claim.judged(Kind::Fitted, found, way.name());
             }
         }
         for system in OTHERS {
@@ -93,30 +92,36 @@ impl Given<'_> {
                 share(points.last()) - share(points.first())
             };
             let metric = format!("{}, change from {first} to {last} bytes", system.key());
-            let evidence = Evidence::computed(metric, change(&curve.paced), said.asked(""));
-            let note = format!(
-                "at {:.0} frames a second, the delay between packets that the study set; at {FIXED} \
-                 Mbit/s whatever the size the change is {:+.1} points",
-                paced_pps(),
-                change(&curve.sizes)
-            );
-            claim = claim.judged(Kind::Model, evidence.unit("points"), note);
+            for (points, how) in [
+                (
+                    &curve.paced,
+                    format!("\"the same speed\" read as {:.0} frames a second", paced_pps()),
+                ),
+                (&curve.sizes, format!("read as {FIXED} Mbit/s")),
+            ] {
+                let evidence = Evidence::computed(&metric, change(points), said.asked(""));
+                claim = claim.judged(Kind::Model, evidence.unit("points"), how);
+            }
         }
         for system in [System::LookAside, System::Software] {
             claim = match self.live_change(said, system, [first, last]) {
-                Ok(evidence) => claim.judged(Kind::Live, evidence, "at the same frames a second"),
+                Ok((evidence, pps)) => {
+                    let how = format!("at {pps:.0} frames a second");
+                    claim.judged(Kind::Live, evidence, how)
+                }
                 Err(why) => claim.not_run(Kind::Live, why),
             };
         }
         claim
     }
 
+    /// The change over sizes at one rate of frames, and that rate.
     fn live_change(
         &self,
         said: &words::Claim,
         system: System,
         sizes: [usize; 2],
-    ) -> Result<Evidence, String> {
+    ) -> Result<(Evidence, f64), String> {
         let of = |octets| -> Result<Vec<f64>, String> {
             let (sealed, clear) = (self.turns(Some(system), octets)?, self.turns(None, octets)?);
             Ok(sealed.shares.iter().zip(&clear.shares).map(|(s, c)| 100.0 * s / c).collect())
@@ -127,9 +132,23 @@ impl Given<'_> {
             let clear = self.turns(None, octets).map(|turns| repeated(&turns.shares).0.value);
             Condition::carried(100.0 * clear.unwrap_or(f64::NAN))
         });
+        let lowest = repeated(&small).0.value.min(repeated(&large).0.value);
+        let conditions = carried.into_iter().chain([Condition::loaded(100.0 - lowest)]);
         let metric = format!("{}, change from {} to {} bytes", system.key(), sizes[0], sizes[1]);
         let evidence = Evidence::repeated(metric, repeated(&change), said.asked(""));
-        Ok(evidence.unit("points").against("packets in clear").on(carried))
+        let evidence = evidence.unit("points").against("packets in clear").on(conditions);
+        Ok((evidence, self.turns(Some(system), sizes[1])?.frames_per_second()))
+    }
+
+    /// A load under which some system loses packets: a lower one shows nothing about inline.
+    fn is_loaded(&self, octets: usize) -> Result<Condition, String> {
+        let clear = repeated(&self.turns(None, octets)?.shares).0.value;
+        let shares = System::ALL.map(|system| self.turns(Some(system), octets));
+        let mut lost = 0.0_f64;
+        for turns in shares {
+            lost = lost.max(1.0 - repeated(&turns?.shares).0.value / clear);
+        }
+        Ok(Condition::loaded(100.0 * lost))
     }
 
     fn inline_flat(&self, said: &words::Claim) -> Claim {
@@ -151,17 +170,18 @@ impl Given<'_> {
                 claim.judged(Kind::Model, evidence.unit("%").against("what is sent"), "both ways");
         }
         for octets in [SIZES[0], OCTETS, SIZES[SIZES.len() - 1]] {
-            let both = self
-                .turns(Some(System::Inline), octets)
-                .and_then(|inline| Ok((inline, self.turns(None, octets)?)));
+            let both = self.turns(Some(System::Inline), octets).and_then(|inline| {
+                Ok((inline, self.turns(None, octets)?, self.is_loaded(octets)?))
+            });
             claim = match both {
-                Ok((inline, clear)) => {
+                Ok((inline, clear, loaded)) => {
                     let metric =
                         format!("inline carries of {octets} bytes at {:.0} Mbit/s", inline.mbps);
                     let pair = (inline.shares.as_slice(), clear.shares.as_slice());
                     let evidence = ratios(metric, pair, said.asked(""));
                     let note = "this card is no hardware, but a part of the node's own thread";
-                    claim.judged(Kind::Live, evidence.against("packets in clear"), note)
+                    let evidence = evidence.against("packets in clear").on([loaded]);
+                    claim.judged(Kind::Live, evidence, note)
                 }
                 Err(why) => claim.not_run(Kind::Live, why),
             };

@@ -8,6 +8,9 @@ use super::network::System;
 /// a few processors carry even the smallest frames, where nothing is sealed.
 pub const FIXED: f64 = 50.0;
 
+/// Ratio of two latencies of one engine that no size explains.
+const UNSTEADY: f64 = 100.0;
+
 /// One size and batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
@@ -101,6 +104,13 @@ pub struct Turns {
     pub shares: Vec<f64>,
 }
 
+impl Turns {
+    /// Frames a second that were offered.
+    pub fn frames_per_second(&self) -> f64 {
+        self.mbps * 1e6 / (8 * (self.octets + 20)) as f64
+    }
+}
+
 /// Measured on the machine at hand.
 #[derive(Clone, Debug)]
 pub struct Live {
@@ -140,6 +150,15 @@ impl Engines {
         points.sort_by_key(|point| point.octets);
         let ahead = |point: &&&Point| of(&point.look_aside) < of(&point.software);
         points.iter().rev().take_while(ahead).last().map(|point| point.octets)
+    }
+
+    /// True if times of look-aside at a batch differ less than a hundredfold between sizes:
+    /// otherwise the other core slept, or had other work, and nothing follows.
+    pub fn is_steady(&self, batch: usize) -> bool {
+        let of = self.points.iter().filter(|p| p.batch == batch).map(|p| p.look_aside.latency_us);
+        let (least, most) =
+            of.fold((f64::INFINITY, 0.0_f64), |(least, most), us| (least.min(us), most.max(us)));
+        most < UNSTEADY * least
     }
 
     /// The batches that were measured, each once.

@@ -117,6 +117,27 @@ fn packet_that_waits_is_told_of_even_if_the_neighbour_goes_before_its_order() {
     assert_eq!(rig.events(), [unreachable("10.0.0.2")]);
 }
 
+#[test]
+fn neighbours_are_forgotten_with_the_carrier_and_next_hops_asked_for_when_it_comes() {
+    let mut rig = Rig::new();
+    rig.keep("10.0.0.2");
+    rig.hear(&arp(Reply, ALICE, "10.0.0.2", "10.0.0.1")).unwrap();
+    rig.hear(&arp(Request, BOB, "10.0.0.3", "10.0.0.1")).unwrap();
+    (_, rig.sent) = (rig.events(), Vec::new());
+    rig.command(Command::Carrier(IFACE));
+    let gone = [remove("10.0.0.2"), remove("10.0.0.3")];
+    assert!(gone.iter().all(|wish| rig.events.contains(wish)), "{:?}", rig.events);
+    assert_eq!(state(&rig, "10.0.0.3"), None);
+    // Nobody answers for a while.
+    rig.pass(20_000);
+    assert_ne!(state(&rig, "10.0.0.2").and_then(State::mac), Some(ALICE));
+    (_, rig.sent) = (rig.events(), Vec::new());
+    rig.command(Command::Carrier(IFACE));
+    assert_eq!(rig.sent().len(), 1, "the next hop is asked for at once");
+    rig.hear(&arp(Reply, BOB, "10.0.0.2", "10.0.0.1")).unwrap();
+    assert_eq!(state(&rig, "10.0.0.2"), Some(State::Reachable(BOB)));
+}
+
 /// Steps that often concern the same neighbour, which moves, goes and comes back.
 fn of_few() -> impl Strategy<Value = Step> {
     let neighbour = || (2u8..5).prop_map(|n| format!("10.0.0.{n}"));
@@ -139,6 +160,7 @@ fn of_few() -> impl Strategy<Value = Step> {
         1 => neighbour().prop_map(keep(true)),
         1 => neighbour().prop_map(keep(false)),
         2 => Just(Step::Tell(Command::Gone(IFACE))),
+        2 => Just(Step::Tell(Command::Carrier(IFACE))),
         4 => Just(Step::Tell(Command::Interface(interface()))),
         4 => (0u64..6_000).prop_map(Step::Pass),
         4 => step(),

@@ -186,12 +186,12 @@ fn mpls_ttl_of_one_goes_no_further() {
             let no_ip = [0; 60];
             assert_eq!(rig.ends(&[(100, 0, true, ttl)], &no_ip), DropReason::TtlExpired);
             assert_eq!(rig.ends(&[(902, 0, true, ttl)], &[0; 60]), DropReason::TtlExpired);
-            let stack = [(900, 0, false, ttl), (901, 0, true, 64)];
-            assert_eq!(rig.ends(&stack, &ip_v4(64)), DropReason::TtlExpired);
         }
         // In the pipe model no error may be sent; in the uniform one the IP stage sends it.
         let mut pipe = rig(forward(&[], 5), Pipe);
         assert_eq!(pipe.ends(&[(901, 0, true, ttl)], &ip_v4(64)), DropReason::TtlExpired);
+        let stack = [(900, 0, false, ttl), (901, 0, true, 64)];
+        assert_eq!(pipe.ends(&stack, &ip_v4(64)), DropReason::TtlExpired);
         let mut uniform = rig(forward(&[], 5), Uniform);
         let (next, packet) = uniform.goes(&[(901, 0, true, ttl)], &ip_v4(64));
         assert_eq!((next, packet.data()), (Next::Ip, &ip_v4(ttl)[..]));
@@ -204,7 +204,9 @@ fn mpls_expiry_within_a_path_is_told_with_all_labels_as_they_came() {
     let pushed = [(100, 5, false, 1), (300, 0, true, 9)];
     let alert = [(1, 3, false, 9), (100, 5, false, 1), (300, 0, true, 9)];
     let inner = [(900, 0, false, 9), (100, 0, true, 1)];
-    for stack in [&pushed[..], &alert, &inner] {
+    // At the end of one path, with a label of the next below.
+    let last = [(900, 0, false, 1), (901, 0, true, 64)];
+    for stack in [&pushed[..], &alert, &inner, &last] {
         let cases = [(ip_v4(64), TIME_EXCEEDED_V4), (ip_v6(64), TIME_EXCEEDED_V6)];
         for (payload, kind) in cases {
             let mut rig = rig(forward(&[200], 0), Uniform);

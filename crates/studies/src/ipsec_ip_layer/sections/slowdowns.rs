@@ -16,7 +16,10 @@ use ferrule_report::{
 /// Clocks in a nanosecond.
 const GIGAHERTZ: f64 = 0.55;
 
-/// Live slowdown of a target, from the least to the greatest of its transfers: what `run` refuses
+/// The slowdown that stands for several transfers, in every table.
+const STATISTIC: &str = "Of several transfers the one that is furthest from the print counts";
+
+/// Live slowdown of a target, the furthest from the print of its transfers: what `run` refuses
 /// stands for itself with its reason, but for MD5, for which SHA-1 stands.
 fn live_slowdown(live: &Live, target: &Target) -> Result<Measure, String> {
     let protection = match target.protection {
@@ -34,16 +37,7 @@ fn live_slowdown(live: &Live, target: &Target) -> Result<Measure, String> {
         let of = |protection| live.response(target.application, octets, way(protection));
         Ok(of(protection)?.median / of(Protection::None)?.median)
     });
-    Ok(spread(&times.collect::<Result<Vec<f64>, String>>()?))
-}
-
-/// One number, or what lies in the middle of several, by ratio, with the outermost ones.
-fn spread(all: &[f64]) -> Measure {
-    let (least, most) = all.iter().fold((f64::MAX, 0.0_f64), |(l, m), v| (l.min(*v), m.max(*v)));
-    match least == most {
-        true => Measure::new(least),
-        false => Measure::within((least * most).sqrt(), least, most),
-    }
+    Ok(target.stated(&times.collect::<Result<Vec<f64>, String>>()?))
 }
 
 /// Transfers of a target, in words.
@@ -57,9 +51,9 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
     let lines = &model.slowdowns;
     let printed = lines.iter().map(|line| Published::from(line.target.printed));
     let printed = Column::numbers("slowdown", "× no IPsec", printed);
-    let plausible = lines.iter().map(|line| ModelNumber::from(spread(&line.plausible)));
+    let plausible = lines.iter().map(|line| ModelNumber::from(line.target.stated(&line.plausible)));
     let plausible = Column::numbers("plausible", "× no IPsec", plausible).decimals(2);
-    let fitted = lines.iter().map(|line| Fitted::from(spread(&line.fitted)));
+    let fitted = lines.iter().map(|line| Fitted::from(line.target.stated(&line.fitted)));
     let fitted = Column::numbers("fitted", "× no IPsec", fitted).decimals(2);
     let measured = lines.iter().map(|line| live_slowdown(live, &line.target).map(LiveNumber::from));
     let table = Table::new("slowdown", "Section 6: how many times longer a transfer takes")
@@ -74,12 +68,16 @@ pub fn slowdowns(study: &Study, model: &Model, live: &Live) -> Section {
         .column(fitted)
         .column(Column::results("slowdown", "× no IPsec", measured).decimals(2))
         .note(format!(
-            "\"Small\" is taken for 100 bytes. A slowdown that is printed for several transfers has \
-             the range of theirs. Live has SHA-1 where the study has MD5. {}.",
+            "\"Small\" is taken for 100 bytes. {STATISTIC}, with their range in brackets. Live has \
+             SHA-1 where the study has MD5. {}.",
             study.setup.host
         ));
     let residuals = residuals(lines);
-    let residuals = residuals::table("residuals", "The fitted machine, value by value", &residuals);
+    let residuals = residuals::table("residuals", "The fitted machine, value by value", &residuals)
+        .note(format!(
+            "{STATISTIC}, as in the table above and in the fit itself. By the others: the whole fit \
+             is made anew without this value, and then asked for it."
+        ));
     Section::new("Slowdown")
         .text(format!(
             "{}, {}. The plausible machine costs what its parts are known to cost, the fitted \

@@ -38,7 +38,7 @@ pub fn nodes(live: &Result<Live, String>) -> Section {
             "Packets of the study's sizes as long as the ring lasts, and twice as many as it can be \
              filled for, of which all arrive, late; a call both ways beside large packets until the ring is empty, with and \
              without the study's delays; and a wire that loses packets and lets others pass. With \
-             delays large packets come no faster than one each 5 ms, as from a sender that waits: \
+             delays large packets come no faster than one each 5 ms (our reading of \"delay(5)\"), as from a sender that waits: \
              one that does not is not slowed down by packets that wait sealed.",
         );
     section.table(table)
