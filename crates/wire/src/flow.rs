@@ -356,7 +356,7 @@ mod tests {
                 for first in (1024..1024 + 64 * 64).step_by(64) {
                     let of = |port: u16| {
                         packet[at..at + 2].copy_from_slice(&port.to_be_bytes());
-                        u64::from(path_hash(7, kind, &packet)) * paths >> 32 == 0
+                        (u64::from(path_hash(7, kind, &packet)) * paths) >> 32 == 0
                     };
                     let count = (first..first + 64).map(of).filter(|&is_first| is_first).count();
                     apart += (count as f64 - 64.0 / paths as f64).abs() / 64.0;

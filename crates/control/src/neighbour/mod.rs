@@ -257,7 +257,8 @@ impl Discovery {
         }
     }
 
-    /// Nobody can be reached without a carrier, and others may be there when it comes back.
+    /// Neighbours are forgotten: without a carrier none is reached, and others may be there when
+    /// it comes back.
     fn carrier(&mut self, now: Instant, iface: u16) {
         for key in self.table.keys(iface) {
             let kept = self.table.is_kept(key);

@@ -232,7 +232,7 @@ impl Connected {
         self.tables[interface]
     }
 
-    /// What an address is instead of a neighbour's at an interface, if it can be none's.
+    /// Kind of an address that no neighbour at an interface can have.
     pub(super) fn no_neighbour(&self, interface: usize, address: IpAddr) -> Option<&'static str> {
         let len = self.of_interfaces.around(interface, address, u8::MAX).next();
         let scope = own_scope(self.tables[interface], interface, address);

@@ -415,10 +415,10 @@ pub(super) struct Pseudowire {
     /// Path to the other provider edge, an `[[lsp]]`.
     pub lsp: Text,
     /// Label that arrives here, 16 to 1048575.
-    #[schemars(range(min = 0, max = 1048575))]
+    #[schemars(range(min = 16, max = 1048575))]
     pub label_in: Number,
     /// Label that the other provider edge expects, 16 to 1048575.
-    #[schemars(range(min = 0, max = 1048575))]
+    #[schemars(range(min = 16, max = 1048575))]
     pub label_out: Number,
     /// Control word in front of the frame (RFC 4385 section 3).
     #[schemars(extend("default" = true))]

@@ -164,7 +164,7 @@ fn tables_that_nothing_puts_packets_into_are_refused() {
     }
 }
 
-/// What is opened may leave by any interface.
+/// Packets that a tunnel opens may leave by any interface.
 #[test]
 fn tables_that_tunnels_put_packets_into_need_no_interface() {
     let tunnel = "[[tunnel]]\nname = \"t\"\nlocal = \"10.0.1.2\"\nremote = \"10.0.1.1\"\n\
