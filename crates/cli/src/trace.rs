@@ -4,6 +4,7 @@ use crate::live::{Which, end_on_interrupt, finish, unexpected};
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
+use ferrule_wire::EtherType;
 use ferrule_wire::print::describe;
 use serde_json::json;
 use std::process::ExitCode;
@@ -89,24 +90,54 @@ fn line(seen: &Seen, start: u64, number: u64) -> String {
 /// Layers of a packet in front of a stage.
 pub fn layers_at(point: &str, octets: &[u8]) -> String {
     match point {
-        "mpls" | "pw-in" | "source-check" | "acl-in" | "ip" | "reassemble" | "local" | "esp-in"
+        "mpls" => below_ethernet(EtherType::MPLS, octets),
+        "output" => below_ethernet(ip(octets).unwrap_or(EtherType::MPLS), octets),
+        "pw-in" | "source-check" | "acl-in" | "ip" | "reassemble" | "local" | "esp-in"
         | "ah-in" | "path-error" | "acl-out" | "clamp" | "policy" | "esp-out" | "ah-out"
-        | "icmp-error" | "output" | "dropped" => below_ethernet(octets),
+        | "icmp-error" | "dropped" => match ip(octets) {
+            Some(ethertype) => below_ethernet(ethertype, octets),
+            None => describe(octets),
+        },
         _ => describe(octets),
     }
 }
 
-/// Layers of a packet without an Ethernet header: its first octet tells the version, and the header
-/// made up for it is not shown.
-fn below_ethernet(octets: &[u8]) -> String {
-    let ethertype: [u8; 2] = match octets.first().map(|b| b >> 4) {
-        Some(4) => [0x08, 0x00],
-        Some(6) => [0x86, 0xdd],
-        _ => return describe(octets),
-    };
+/// The version of an IP packet, by its first octet.
+fn ip(octets: &[u8]) -> Option<EtherType> {
+    match octets.first()? >> 4 {
+        4 => Some(EtherType::IPV4),
+        6 => Some(EtherType::IPV6),
+        _ => None,
+    }
+}
+
+/// Layers of a packet without an Ethernet header; the one made up for it is not shown.
+fn below_ethernet(ethertype: EtherType, octets: &[u8]) -> String {
     let mut frame = vec![0; 12];
-    frame.extend(ethertype);
+    frame.extend(ethertype.0.to_be_bytes());
     frame.extend(octets);
     let text = describe(&frame);
     text.split_once(" | ").map_or(text.clone(), |(_, rest)| rest.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_wire::{ipv4, mpls};
+
+    #[test]
+    fn trace_shows_label_stacks_where_stages_find_them() {
+        let mut ip = [0x45, 0, 0, 20, 0, 0, 0, 0, 9, 59, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        ipv4::fill_checksum(&mut ip);
+        let mut labelled = mpls::encode(16012, 0, false, 63).to_vec();
+        labelled.extend(mpls::encode(1000, 0, true, 64));
+        labelled.extend(ip);
+        for place in ["mpls", "output"] {
+            let text = layers_at(place, &labelled);
+            assert!(text.starts_with("MPLS 16012 ") && text.contains("MPLS 1000 "), "{text}");
+        }
+        assert!(layers_at("output", &ip).starts_with("IPv4 "), "{}", layers_at("output", &ip));
+        // No Ethernet header is made up.
+        assert!(!layers_at("ip", &ip).contains(" > 00:"), "{}", layers_at("ip", &ip));
+    }
 }

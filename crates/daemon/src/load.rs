@@ -143,7 +143,7 @@ fn parse(source: &Source, keys: &mut dyn KeySource) -> Result<Config, Fault> {
         return Err(source.fault(
             Blame::Configuration,
             ["node", "name", &config.name],
-            "static keys on real ports, and no place to keep their counters",
+            "SAs on real ports, and no place to keep their counters",
             "add state = \"FOLDER\" to [node], then `ferrule state create`: lab = true does \
              without in virtual time alone",
         ));

@@ -251,7 +251,7 @@ fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     }
 }
 
-/// Static keys need a place where their counters survive a restart.
+/// SAs, of the file or of keying programs, need a place where their counters survive a restart.
 fn counters(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     let transmits = config.secys.iter().any(|s| !s.transmit.is_empty());
     if config.lab || config.state.is_some() || (config.tunnels.is_empty() && !transmits) {
@@ -260,7 +260,7 @@ fn counters(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     let name = file.node.as_ref().and_then(|node| node.get_ref().name.as_ref());
     r.problems.add(
         name.map_or(0..0, Spanned::span),
-        "static keys, and no place to keep their counters",
+        "SAs, and no place to keep their counters",
         "add state = \"FOLDER\" to [node]: without it a restart would use nonces twice",
     );
 }
