@@ -36,7 +36,7 @@ pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, cak, key_of_suite, named_key, sak};
-pub(crate) use names::{Connected, Ways};
+pub(crate) use names::{Connected, Ways, is_host, is_unicast};
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
 pub(crate) use read::mask;

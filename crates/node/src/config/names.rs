@@ -116,7 +116,7 @@ pub(super) fn empty_table<'a>(
 
 /// True if a host may have an address in its network (RFC 1122 section 3.2.1.3, RFC 4291 section
 /// 2.5).
-pub(super) fn is_host(address: IpAddr, len: u8) -> bool {
+pub(crate) fn is_host(address: IpAddr, len: u8) -> bool {
     let is_edge = match address {
         IpAddr::V4(address) => {
             let host = !u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
@@ -129,7 +129,7 @@ pub(super) fn is_host(address: IpAddr, len: u8) -> bool {
 }
 
 /// True if a host may have an address in some network.
-pub(super) fn is_unicast(address: IpAddr) -> bool {
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
     let is_reserved = match address {
         IpAddr::V4(address) => matches!(address.octets()[0], 0 | 240..),
         IpAddr::V6(address) => address.to_ipv4_mapped().is_some(),
@@ -426,5 +426,26 @@ mod tests {
         let names = Names::of("thing", ["a", "b", "a"].into_iter());
         assert_eq!((names.get("a"), names.get("b"), names.get("c")), (Some(0), Some(1), None));
         assert_eq!(names.len(), 3);
+    }
+
+    #[test]
+    fn a_host_has_neither_the_first_nor_the_last_address_of_a_network() {
+        let is = |text: &str| {
+            let (address, len) = text.split_once('/').unwrap();
+            is_host(address.parse().unwrap(), len.parse().unwrap())
+        };
+        for text in ["10.0.0.1/24", "10.0.0.0/31", "10.0.0.255/32", "2001:db8::/64", "fe80::1/64"] {
+            assert!(is(text), "{text}");
+        }
+        for text in [
+            "10.0.0.0/24",
+            "10.0.0.255/24",
+            "127.0.0.1/8",
+            "224.0.0.5/24",
+            "::1/128",
+            "::ffff:10.0.0.1/128",
+        ] {
+            assert!(!is(text), "{text}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::{
     ActiveAddress, DynamicLabel, DynamicRoute, InterfaceAddress, IpPrefix, NextHop, bits, refuse,
     ttl,
 };
-use crate::config::{Config, Connected, InterfaceConfig, Via, mask};
+use crate::config::{Config, Connected, InterfaceConfig, Via, is_host, is_unicast, mask};
 use ferrule_control::Refused;
 use ferrule_dataplane::link::PATHS_MAX;
 use ferrule_dataplane::route::config::LABELS_MAX;
@@ -139,7 +139,7 @@ impl<'a> ConfigNames<'a> {
                 return refuse(format!("{} labels, and {LABELS_MAX} at most", labels.len()));
             }
             check_labels(labels)?;
-            if via.is_some_and(|hop| !is_next_hop(hop)) {
+            if via.is_some_and(|hop| !is_unicast(hop)) {
                 return refuse("no host has the address of the next hop".into());
             }
         }
@@ -185,54 +185,5 @@ fn check_labels(labels: &[u32]) -> Result<(), Refused> {
     match labels.iter().find(|label| !matches!(label, 0 | 2 | 16..=0xf_ffff)) {
         Some(label) => refuse(format!("{label} is no label to use here")),
         None => Ok(()),
-    }
-}
-
-/// True if a host may have an address in its network (RFC 1122 section 3.2.1.3, RFC 4291 section
-/// 2.5).
-fn is_host(address: IpAddr, len: u8) -> bool {
-    let broadcast = match address {
-        IpAddr::V4(address) => {
-            let host = !u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
-            let bits = address.to_bits() & host;
-            len < 31 && (bits == 0 || bits == host)
-        }
-        IpAddr::V6(_) => false,
-    };
-    !broadcast && is_next_hop(address)
-}
-
-fn is_next_hop(address: IpAddr) -> bool {
-    let class_e = |a: std::net::Ipv4Addr| a.octets()[0] >= 240 || a.octets()[0] == 0;
-    let reserved = match address {
-        IpAddr::V4(a) => class_e(a),
-        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
-    };
-    !(reserved || address.is_multicast() || address.is_unspecified() || address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_has_neither_the_first_nor_the_last_address_of_a_network() {
-        let is = |text: &str| {
-            let IpPrefix { address, len } = text.parse().unwrap();
-            is_host(address, len)
-        };
-        for text in ["10.0.0.1/24", "10.0.0.0/31", "10.0.0.255/32", "2001:db8::/64", "fe80::1/64"] {
-            assert!(is(text), "{text}");
-        }
-        for text in [
-            "10.0.0.0/24",
-            "10.0.0.255/24",
-            "127.0.0.1/8",
-            "224.0.0.5/24",
-            "::1/128",
-            "::ffff:10.0.0.1/128",
-        ] {
-            assert!(!is(text), "{text}");
-        }
     }
 }
