@@ -687,6 +687,7 @@ fn tunnel_whose_way_has_labels_takes_what_fits_below_them() {
     let plain = mtu("via = \"192.0.2.2\"");
     // Pads to four octets: what a label takes is missing inside.
     assert_eq!(mtu("via = \"192.0.2.2\"\nlabels = [16002]"), plain - 4);
-    let several = "{ via = \"192.0.2.2\" }, { via = \"192.0.2.3\", labels = [16002, 1000] }";
-    assert_eq!(mtu(&format!("paths = [{several}]")), plain - 8);
+    // What is sealed is one flow, and takes one of them.
+    let path = |hop| format!("{{ via = \"192.0.2.{hop}\", labels = [16002, 1000] }}");
+    assert_eq!(mtu(&format!("paths = [{}, {}]", path(2), path(3))), plain - 8);
 }

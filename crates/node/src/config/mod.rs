@@ -343,7 +343,7 @@ impl Via {
         (self.labels.len() + entropy) * ferrule_wire::mpls::Header::LEN
     }
 
-    /// Octets of the longest packet that fits every path below its labels.
+    /// Octets of the longest packet that fits below its labels, by every path.
     pub fn mtu(&self, interfaces: &[InterfaceConfig]) -> usize {
         let mtu = |path: Self| interfaces[path.interface].mtu.saturating_sub(path.labels_len());
         self.paths().map(mtu).min().unwrap_or(0)
