@@ -134,7 +134,7 @@ impl Daemon {
         let (lost, gone) = self.devices.turn(now);
         for (port, index) in lost {
             self.umem.forget(index);
-            self.events.device_gone(&port, &self.control);
+            self.events.device_gone(now, &port, &mut self.control);
             self.put_absent(&port);
         }
         for port in gone {

@@ -132,7 +132,7 @@ fn plain_v4(mix: Mix, front: &Front) -> Mix {
     let (words, _) = front.as_chunks::<4>();
     let [src, dst, ports] = [3, 4, 5].map(|at| u32::from_be_bytes(words[at]));
     let protocol = Protocol(front[9]);
-    let fragment = ipv4::is_piece(u16::from_be_bytes([front[6], front[7]]));
+    let fragment = ipv4::has_fragment_bits(u16::from_be_bytes([front[6], front[7]]));
     let ports = if protocol.has_ports() && !fragment { ports } else { 0 };
     mix.with(u64::from(src) << 32 | u64::from(dst))
         .with(u64::from(ports) | u64::from(protocol.0) << 32)

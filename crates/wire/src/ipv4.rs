@@ -97,7 +97,7 @@ impl Header {
     /// True if the packet is a fragment, not a whole datagram.
     #[inline]
     pub const fn is_fragment(&self) -> bool {
-        is_piece(self.fragment.get())
+        has_fragment_bits(self.fragment.get())
     }
 
     /// Protocol of the payload.
@@ -193,9 +193,9 @@ pub(crate) fn is_plain_sum_good(header: &[u8; Header::LEN]) -> bool {
     (sum >> 16) + (sum & 0xffff) == 0xffff
 }
 
-/// True for flags and offset of a fragment.
+/// True for flags and offset as a fragment has them.
 #[inline(always)]
-pub(crate) const fn is_piece(fragment: u16) -> bool {
+pub(crate) const fn has_fragment_bits(fragment: u16) -> bool {
     fragment & (MORE_FRAGMENTS | OFFSET) != 0
 }
 

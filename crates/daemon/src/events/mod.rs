@@ -106,10 +106,10 @@ impl Events {
     }
 
     /// The device of a port went, whatever its worker still takes it for.
-    pub fn device_gone(&mut self, name: &str, control: &Control) {
+    pub fn device_gone(&mut self, now: Instant, name: &str, control: &mut Control) {
         let ports = &control.config().ports;
         let Some(index) = ports.iter().position(|p| p.name == name) else { return };
-        _ = self.state_of(control.port_id(index), name, Some(GONE));
+        self.state_of(now, control.port_id(index), Some(GONE), control);
     }
 
     /// A port was opened again on a device that came back: how it is now is told anew.
@@ -118,15 +118,26 @@ impl Events {
         info!(target: "ferrule", port = name, device, "port-reopened");
     }
 
-    /// Tells of a port's state if it is another than before; true if its carrier went or came.
-    fn state_of(&mut self, port: PortId, name: &str, down: Option<&'static str>) -> bool {
+    /// Tells of a port's state if it is another than before, and the node of a carrier that went
+    /// or came.
+    fn state_of(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        down: Option<&'static str>,
+        control: &mut Control,
+    ) {
+        let name = control.port_name(port);
         let before = self.ports.entry(port).or_default().down.replace(down);
         match (before, down) {
-            (Some(before), _) if before == down => return false,
+            (Some(before), _) if before == down => return,
             (_, None) => info!(target: "ferrule", port = name, "port-up"),
             (_, Some(why)) => warn!(target: "ferrule", port = name, why, "port-down"),
         }
-        before.is_some()
+        let index = control.config().ports.iter().position(|p| p.name == name);
+        if let (Some(_), Some(index)) = (before, index) {
+            control.carrier_changed(now, index);
+        }
     }
 
     fn ports(
@@ -150,12 +161,8 @@ impl Events {
                 (_, true) => None,
                 _ => Some("no carrier, or it is set down"),
             };
-            let changed = self.state_of(port, name, down);
             self.ports.entry(port).or_default().missed(now, name, stats);
-            let ports = &control.config().ports;
-            if let (true, Some(index)) = (changed, ports.iter().position(|p| p.name == name)) {
-                control.carrier_changed(now, index);
-            }
+            self.state_of(now, port, down, control);
         }
     }
 
