@@ -135,7 +135,9 @@ impl Events {
             (_, Some(why)) => warn!(target: "ferrule", port = name, why, "port-down"),
         }
         let index = control.config().ports.iter().position(|p| p.name == name);
-        if let (Some(_), Some(index)) = (before, index) {
+        // (One that was opened a moment ago has no state from before.)
+        let changed = before.is_some() || down.is_some();
+        if let Some(index) = index.filter(|_| changed) {
             control.carrier_changed(now, index);
         }
     }
