@@ -68,6 +68,8 @@ def a_veth_made_again(rig, driver, user):
         assert "gone" in rig.ask("ga", "show", "ports").stdout
         eventually("it is told", lambda: len(events(rig, "port-down", port="lan",
                                                     why="its device is gone")) == told + 1)
+        eventually("nobody behind it is known any more", lambda: "lan" not in rig.ask(
+            "ga", "show", "neighbours").stdout, 2)
         # Another change is no problem meanwhile.
         rig.ask("ga", "apply", rig.path("ga.toml"))
         make_lan(rig)
