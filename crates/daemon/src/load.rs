@@ -272,7 +272,7 @@ mod tests {
         let error = from_parts("/gw/gw.toml", &node(""), &keys, &none).err().expect("refused");
         assert_eq!(error.blame, Blame::Configuration);
         let text = error.to_string();
-        for part in ["/gw/gw.toml:2", "static keys on real ports", "state = \"FOLDER\""] {
+        for part in ["/gw/gw.toml:2", "SAs on real ports", "state = \"FOLDER\""] {
             assert!(text.contains(part), "{text}");
         }
         let loaded = from_parts("/gw/gw.toml", &node("state = \"s\"\n"), &keys, &none);
