@@ -427,6 +427,7 @@ fn workers(effort: Effort) {
         ("ESP GCM-128 out, one tunnel, SAs for each", with_more(gateway(End::Hub, 1, GCM))),
         ("ESP GCM-128 out, one tunnel, numbers shared", shared_sa(gateway(End::Hub, 1, GCM))),
     ];
+    let kinds: Vec<_> = kinds.into_iter().filter(|(name, _)| name.contains(effort.only)).collect();
     several::compare("Workers, 64 B", effort.rounds, &kinds);
 }
 

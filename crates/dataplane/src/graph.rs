@@ -150,6 +150,12 @@ impl Next {
         Self::ALL.get(usize::from(place)).copied()
     }
 
+    /// The stage at which a packet from another worker goes on.
+    #[inline(always)]
+    pub fn of(packet: &Packet) -> Option<Self> {
+        Self::from_place(packet.stage())
+    }
+
     /// The name in traces.
     pub fn name(self) -> &'static str {
         self.into()
@@ -213,8 +219,10 @@ pub struct Outputs {
     to: Next,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
-    /// Packets for other workers, by worker.
-    handoffs: Vec<Vec<(Next, Packet)>>,
+    /// Packets for other workers, by worker, each with the number of its stage.
+    handoffs: Vec<Vec<Packet>>,
+    /// Number of them.
+    handed_off: usize,
 }
 
 impl Outputs {
@@ -226,6 +234,7 @@ impl Outputs {
             queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
             dropped: Vec::with_capacity(4 * BATCH),
             handoffs: Vec::new(),
+            handed_off: 0,
         }
     }
 
@@ -289,12 +298,14 @@ impl Outputs {
 
     /// Sends a packet to `next` at another worker.
     #[inline]
-    pub fn hand_off(&mut self, worker: u8, next: Next, packet: Packet) {
+    pub fn hand_off(&mut self, worker: u8, next: Next, mut packet: Packet) {
         let worker = usize::from(worker);
         if worker >= self.handoffs.len() {
             self.make_room_for(worker);
         }
-        self.handoffs[worker].push((next, packet));
+        packet.set_stage(next as u8);
+        self.handoffs[worker].push(packet);
+        self.handed_off += 1;
     }
 
     /// Queues for the workers up to this one.
@@ -324,22 +335,25 @@ impl Outputs {
         &mut self.dropped
     }
 
-    /// Packets for other workers, by worker.
+    /// Takes the packets for other workers: the queue of each, to be emptied.
     #[inline]
-    pub fn handoffs(&mut self) -> &mut [Vec<(Next, Packet)>] {
+    pub fn take_handoffs(&mut self) -> &mut [Vec<Packet>] {
+        self.handed_off = 0;
         &mut self.handoffs
     }
 
-    /// Packets for other workers.
+    /// Number of packets for other workers.
+    #[inline]
     pub fn handed_off(&self) -> usize {
-        self.handoffs.iter().map(Vec::len).sum()
+        self.handed_off
     }
 
-    /// Takes the packets for other workers.
+    /// Takes the packets for other workers, each with its worker and stage.
     #[cfg(test)]
-    pub(crate) fn take_handoffs(&mut self) -> Vec<(u8, Next, Packet)> {
-        let queues = (0..).zip(&mut self.handoffs);
-        queues.flat_map(|(worker, q)| q.drain(..).map(move |(n, p)| (worker, n, p))).collect()
+    pub(crate) fn all_handoffs(&mut self) -> Vec<(u8, Next, Packet)> {
+        let stage = |packet: &Packet| Next::of(packet).expect("it was handed over");
+        let queues = (0..).zip(self.take_handoffs());
+        queues.flat_map(|(w, q)| q.drain(..).map(move |p| (w, stage(&p), p))).collect()
     }
 
     /// Packets in all queues.

@@ -22,7 +22,7 @@ use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::{Tables, acl, bridge, fragment, ipsec, link, mpls, mss, route};
-use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
+use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
@@ -91,6 +91,10 @@ pub struct Worker<E: Engine<Packet> = Software> {
     #[expect(clippy::vec_box, reason = "it goes on to its port as it is")]
     cards: Vec<Box<Card>>,
     peers: Vec<Option<Peer>>,
+    /// Packets from other workers that are to go on.
+    arrived: Vec<Packet>,
+    /// Packets for which no lane had room.
+    crowded: Vec<Packet>,
     handed_out: u64,
     handed_in: u64,
     punts: Punts,
@@ -149,6 +153,8 @@ impl<E: Engine<Packet>> Worker<E> {
             ports: Vec::new(),
             cards: Vec::new(),
             peers: parts.peers,
+            arrived: Vec::new(),
+            crowded: Vec::new(),
             handed_out: 0,
             handed_in: 0,
             punts: parts.punts,
@@ -308,7 +314,7 @@ impl<E: Engine<Packet>> Worker<E> {
         let mut batch = self.batch.take().unwrap_or_default();
         let mut turn = Turn { worker: self, now, probe };
         let mut moved = turn.receive(&mut batch);
-        moved += turn.worker.take_handoffs();
+        moved += turn.resume_handoffs(&mut batch);
         moved += turn.collect(now);
         turn.worker.expire(now);
         moved += turn.worker.tick(now);
@@ -366,6 +372,36 @@ impl<E: Engine<Packet>, P: Probe> Turn<'_, E, P> {
         }
         self.worker.ledger.received += received as u64;
         received
+    }
+
+    /// Packets from other workers into the graph, in batches that go straight to the stage
+    /// of the first one; those that go on elsewhere wait there.
+    fn resume_handoffs(&mut self, batch: &mut Box<Batch>) -> usize {
+        let taken = self.worker.take_handoffs();
+        if taken == 0 {
+            return 0;
+        }
+        let mut arrived = std::mem::take(&mut self.worker.arrived);
+        let mut packets = arrived.drain(..);
+        while packets.len() > 0 {
+            let mut first = None;
+            for packet in packets.by_ref().take(BATCH) {
+                packet.prefetch();
+                let next = Next::of(&packet);
+                debug_assert!(next.is_some(), "its stage was set when it was handed over");
+                let next = next.unwrap_or(Next::Attach);
+                match *first.get_or_insert(next) == next {
+                    true => batch.push(packet),
+                    false => self.worker.out.queue(next).push(packet),
+                }
+            }
+            if let Some(next) = first {
+                self.carry(next, batch);
+            }
+        }
+        drop(packets);
+        self.worker.arrived = arrived;
+        taken
     }
 
     /// Counts dropped packets, and hands over packets that belong to others.

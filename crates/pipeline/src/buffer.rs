@@ -98,9 +98,11 @@ struct Header {
     shared: NonNull<Shared>,
     chunk: *mut u8,
     extent: Extent,
-    /// Octets of the chunk.
-    size: u32,
     index: u32,
+    /// Octets of the chunk.
+    size: u16,
+    /// Stage at which the packet goes on at another worker.
+    stage: u8,
     meta: Meta,
 }
 
@@ -231,9 +233,10 @@ impl Pool {
             // SAFETY: within the region, as there are this many chunks.
             chunk: unsafe { base.add(index * chunk) }.as_ptr(),
             extent: Extent::FRESH,
-            size: chunk as u32,
-            meta: Meta::default(),
             index: index as u32,
+            size: chunk as u16,
+            stage: 0,
+            meta: Meta::default(),
         };
         let headers: Box<[Header]> = (0..chunks).map(header).collect();
         let free = ArrayQueue::new(chunks);
@@ -440,7 +443,7 @@ impl Packet {
     /// Octets of its chunk, head room included.
     #[inline]
     pub fn chunk_size(&self) -> usize {
-        self.header().size as usize
+        self.header().size.into()
     }
 
     /// The octets.
@@ -482,6 +485,18 @@ impl Packet {
     #[inline]
     pub fn meta_mut(&mut self) -> &mut Meta {
         &mut self.header_mut().meta
+    }
+
+    /// Number of the stage at which the packet goes on at another worker.
+    #[inline]
+    pub fn stage(&self) -> u8 {
+        self.header().stage
+    }
+
+    /// Sets the stage at which the packet goes on at another worker.
+    #[inline]
+    pub fn set_stage(&mut self, stage: u8) {
+        self.header_mut().stage = stage;
     }
 
     /// Metadata and octets, both to be changed.
@@ -556,7 +571,7 @@ impl Packet {
     pub fn grow(&mut self, front: usize, behind: usize) -> Option<&mut [u8]> {
         let h = self.header_mut();
         let (head, len) = (h.extent.head().checked_sub(front)?, front + h.extent.len() + behind);
-        if head + len > h.size as usize {
+        if head + len > usize::from(h.size) {
             return None;
         }
         h.extent = Extent::new(head, len);
@@ -576,7 +591,7 @@ impl Packet {
         let h = self.header_mut();
         let (head, behind) = (h.extent.head(), usize::from(behind));
         let from = head.checked_sub(FRONT)?;
-        if len > h.extent.len() || behind < TAIL || head + len + behind > h.size as usize {
+        if len > h.extent.len() || behind < TAIL || head + len + behind > usize::from(h.size) {
             return None;
         }
         h.extent = Extent::new(from, FRONT + len + behind);

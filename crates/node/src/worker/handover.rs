@@ -6,10 +6,6 @@
 //!                 ─▶ only now do the packets go on
 //! ```
 //!
-//! Packets go in chunks, as many as a stage had for the other worker, and the room comes
-//! back to be used again: of a ring of packets all room would be used in turn, and with many
-//! workers that is more than caches hold.
-//!
 //! So no packet that new tables made is read by old ones. The reverse is the concern of the
 //! tables: an entry that is gone keeps its place in them for as long as something may be
 //! under way to it.
@@ -20,9 +16,9 @@ use ferrule_base::{DropReason, Duration, Instant};
 use ferrule_control::Refused;
 use ferrule_crypto::Engine;
 use ferrule_dataplane::Tables;
-use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::Packet;
-use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use rtrb::chunks::ChunkError;
+use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,73 +30,18 @@ const LEAVE_MAX: Duration = Duration::from_secs(1);
 /// Time after which a worker that waits for others looks again.
 const LOOK_AGAIN: Duration = Duration::from_micros(20);
 
-/// Packets for another worker, each with the stage at which it goes on.
-type Chunk = Vec<(Next, Packet)>;
-
 /// Packets under way in a lane at most: a worker that is behind must not hold all there are.
-const PACKETS_MAX: usize = 1024;
-/// Chunks of them.
-const CHUNKS_MAX: usize = 256;
+const LANE: usize = 1024;
 
-/// The sending end of a lane between two workers.
-pub(crate) struct Outgoing {
-    full: Producer<Chunk>,
-    empty: Consumer<Chunk>,
-    /// Lengths of the chunks under way, in order, and their sum.
-    lens: VecDeque<usize>,
-    packets: usize,
-    /// Chunks to be filled, the one that came back last on top.
-    spare: Vec<Chunk>,
-}
-
-/// The receiving end.
-pub(crate) struct Incoming {
-    full: Consumer<Chunk>,
-    empty: Producer<Chunk>,
-}
-
-/// A lane between two workers.
-pub(crate) fn lane() -> (Outgoing, Incoming) {
-    let ((to, from), (back, again)) = (RingBuffer::new(CHUNKS_MAX), RingBuffer::new(CHUNKS_MAX));
-    let (lens, packets, spare) = (VecDeque::new(), 0, Vec::new());
-    (
-        Outgoing { full: to, empty: again, lens, packets, spare },
-        Incoming { full: from, empty: back },
-    )
-}
-
-impl Outgoing {
-    /// Number of packets for which there is room.
-    fn room(&mut self) -> usize {
-        while let Ok(chunk) = self.empty.pop() {
-            self.packets -= self.lens.pop_front().unwrap_or_default();
-            self.spare.push(chunk);
-        }
-        if self.lens.len() < CHUNKS_MAX { PACKETS_MAX - self.packets } else { 0 }
-    }
-
-    /// Sends a chunk for which there is [room](Self::room), and leaves an empty one.
-    fn send(&mut self, chunk: &mut Chunk) -> usize {
-        let len = chunk.len();
-        let full = std::mem::replace(chunk, self.spare.pop().unwrap_or_default());
-        match self.full.push(full) {
-            Ok(()) => {
-                self.lens.push_back(len);
-                self.packets += len;
-                len
-            }
-            Err(PushError::Full(full)) => {
-                *chunk = full;
-                0
-            }
-        }
-    }
+/// A lane between two workers, of packets that know the stage at which they go on.
+pub(crate) fn lane() -> (Producer<Packet>, Consumer<Packet>) {
+    RingBuffer::new(LANE)
 }
 
 /// Lanes to and from one other worker.
 pub(crate) struct Peer {
-    to: Outgoing,
-    from: Incoming,
+    to: Producer<Packet>,
+    from: Consumer<Packet>,
     /// Number of its current tables.
     has: Arc<AtomicU64>,
     /// No packet that it sent by tables before these is under way any more.
@@ -108,8 +49,30 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub fn new(to: Outgoing, from: Incoming, has: Arc<AtomicU64>) -> Self {
+    pub fn new(to: Producer<Packet>, from: Consumer<Packet>, has: Arc<AtomicU64>) -> Self {
         Self { to, from, has, heard: 0 }
+    }
+
+    /// Sends as many of these packets as there is room for; the others stay.
+    fn send(&mut self, packets: &mut Vec<Packet>) -> usize {
+        let room = match self.to.write_chunk_uninit(packets.len()) {
+            Ok(room) => room,
+            Err(ChunkError::TooFewSlots(few)) => match self.to.write_chunk_uninit(few) {
+                Ok(room) => room,
+                Err(_) => return 0,
+            },
+        };
+        let count = room.len();
+        room.fill_from_iter(packets.drain(..count))
+    }
+
+    /// Takes all packets that are there. Their metadata is in the cache of another core: it is
+    /// asked for all at once.
+    fn take(&mut self, arrived: &mut Vec<Packet>) {
+        let Ok(chunk) = self.from.read_chunk(self.from.slots()) else { return };
+        let (first, second) = chunk.as_slices();
+        first.iter().chain(second).for_each(Packet::prefetch_meta);
+        arrived.extend(chunk);
     }
 }
 
@@ -169,24 +132,12 @@ impl<E: Engine<Packet>> Worker<E> {
         self.handover.has.store(self.handover.number, Ordering::Release);
     }
 
-    /// Takes packets from other workers into the graph. Their metadata and first octets are
-    /// in the cache of another core: asked for all at once.
+    /// Takes packets from other workers, to go on in this turn. Returns how many there are.
     pub(super) fn take_handoffs(&mut self) -> usize {
-        let mut taken = 0;
         let mut newest = 0;
         for peer in self.peers.iter_mut().flatten() {
             let before = peer.has.load(Ordering::Acquire);
-            for _ in 0..peer.from.full.slots() {
-                let Ok(mut chunk) = peer.from.full.pop() else { break };
-                taken += chunk.len();
-                chunk.iter().for_each(|(_, packet)| packet.prefetch_meta());
-                for (next, packet) in chunk.drain(..) {
-                    packet.prefetch();
-                    self.out.send(next, packet);
-                }
-                // There is room for as many as are under way.
-                _ = peer.from.empty.push(chunk);
-            }
+            peer.take(&mut self.arrived);
             // Every packet that it sent before it had these is taken.
             peer.heard = before;
             newest = peer.has.load(Ordering::Acquire).max(newest);
@@ -194,29 +145,22 @@ impl<E: Engine<Packet>> Worker<E> {
         if newest > self.handover.number {
             self.switch();
         }
-        self.handed_in += taken as u64;
-        taken
+        self.handed_in += self.arrived.len() as u64;
+        self.arrived.len()
     }
 
     /// Packets to other workers, each worker's in one go; those for which its lane has no
-    /// room are dropped. (A chunk is made where more are under way than ever before.)
+    /// room are dropped.
     pub(super) fn hand_off(&mut self) {
-        for worker in 0..self.peers.len().max(self.out.handoffs().len()) {
-            let Some(queue) = self.out.handoffs().get_mut(worker).filter(|q| !q.is_empty()) else {
-                continue;
-            };
-            let mut chunk = std::mem::take(queue);
-            let mut peer = self.peers.get_mut(worker).and_then(Option::as_mut);
-            let room = peer.as_mut().map_or(0, |peer| peer.to.room());
-            for (_, packet) in chunk.drain(room.min(chunk.len())..) {
-                self.out.drop(packet, DropReason::HandoffFull);
+        let queues = self.out.take_handoffs();
+        for (worker, queue) in queues.iter_mut().enumerate().filter(|(_, q)| !q.is_empty()) {
+            if let Some(peer) = self.peers.get_mut(worker).and_then(Option::as_mut) {
+                self.handed_out += peer.send(queue) as u64;
             }
-            if let Some(peer) = peer
-                && !chunk.is_empty()
-            {
-                self.handed_out += peer.to.send(&mut chunk) as u64;
-            }
-            self.out.handoffs()[worker] = chunk;
+            self.crowded.append(queue);
+        }
+        for packet in self.crowded.drain(..) {
+            self.out.drop(packet, DropReason::HandoffFull);
         }
     }
 

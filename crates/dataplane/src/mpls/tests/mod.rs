@@ -65,8 +65,7 @@ impl<S: Stage + Default> Rig<S> {
             fates.extend(self.out.queue(next).drain(..).map(|p| Fate::Sent(next, p)));
         }
         fates.extend(self.out.dropped().drain(..).map(|(_, reason)| Fate::Dropped(reason)));
-        fates
-            .extend(self.out.take_handoffs().into_iter().map(|(w, next, _)| Fate::Handed(w, next)));
+        fates.extend(self.out.all_handoffs().into_iter().map(|(w, next, _)| Fate::Handed(w, next)));
         assert_eq!(fates.len() as u64, pushed + self.tally.made - made);
         fates
     }

@@ -242,7 +242,7 @@ proptest! {
         let at = |packet: &Packet| verdicts[usize::from(packet.data()[0])];
         let dropped = rig.out.dropped();
         prop_assert!(dropped.iter().all(|(p, reason)| at(p) == Err(Aside::Drop(*reason))));
-        let handed = rig.out.take_handoffs();
+        let handed = rig.out.all_handoffs();
         prop_assert!(handed.iter().all(|(w, next, p)| at(p) == Err(Aside::HandOff(*w, *next))));
         let consumed = with(&|v| v == Err(Aside::Consume)).len();
         prop_assert_eq!(rig.tally.consumed as usize, consumed);

@@ -313,8 +313,7 @@ impl Rig {
             fates.extend(self.out.queue(next).drain(..).map(|p| Fate::Sent(next, p)));
         }
         fates.extend(self.out.dropped().drain(..).map(|(_, reason)| Fate::Dropped(reason)));
-        fates
-            .extend(self.out.take_handoffs().into_iter().map(|(w, next, _)| Fate::Handed(w, next)));
+        fates.extend(self.out.all_handoffs().into_iter().map(|(w, next, _)| Fate::Handed(w, next)));
         fates
     }
 

@@ -184,7 +184,7 @@ impl<E: Make> Gateway<E> {
                 ends.push(End::Sent(next, packet.data().to_vec()));
             }
         }
-        let handed = self.outputs.take_handoffs().into_iter();
+        let handed = self.outputs.all_handoffs().into_iter();
         ends.extend(handed.map(|(worker, next, _)| End::Handed(worker, next)));
         ends.extend(self.outputs.dropped().drain(..).map(|(_, reason)| End::Dropped(reason)));
         ends
