@@ -5,6 +5,7 @@
 //! what a page carries is small.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 pub mod draining;
 pub mod limits;
 pub mod polling;

@@ -3,6 +3,7 @@
 //! An exported name is the one thing that a linker cannot check, hence `unsafe`: each stands here
 //! once and is no function of the C library.
 
+use ferrule_formulas::blocks::{Blocks, transfer_us};
 use ferrule_formulas::draining::{Ring, left};
 use ferrule_formulas::limits::{Limits, rate};
 use ferrule_formulas::polling::{Poller, delay_us};
@@ -66,4 +67,18 @@ pub extern "C" fn blocks_left(
 ) -> f64 {
     let filled = exchange * 1000.0 / exchange_ms;
     left(&Ring { blocks, used, filled, exchange }, after_s)
+}
+
+/// Time of hash or cipher for so many octets of data in segments, in microseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn blocks_us(
+    data: f64,
+    segment: f64,
+    octets: f64,
+    beside: f64,
+    multiple: f64,
+    fixed: f64,
+    block_ns: f64,
+) -> f64 {
+    transfer_us(&Blocks { block_ns, octets, beside, multiple, fixed }, data, segment)
 }

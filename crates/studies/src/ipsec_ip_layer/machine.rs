@@ -10,8 +10,10 @@
 //! octets sealed, opened and copied. The blocks of a hash or of DES follow from octets.
 
 use super::cases::Protection;
+use super::cost;
 use super::fit::Row;
 use super::network::Run;
+use ferrule_formulas::blocks::Blocks;
 use ferrule_lab::Profile;
 use ferrule_lab::profile::{Price, Source};
 use serde::{Deserialize, Serialize};
@@ -187,6 +189,34 @@ impl Costs {
                 octet_ns: self.des_block / 8.0,
             },
             Protection::AesGcm => Price { packet_ns: self.gcm_packet, octet_ns: self.gcm_octet },
+        }
+    }
+
+    /// The same by blocks: what goes through hash or cipher of a TCP segment, transport mode.
+    pub fn blocks(&self, protection: Protection) -> Blocks {
+        let hash = |block_ns| Blocks {
+            block_ns,
+            octets: 64.0,
+            beside: cost::ah_octets(0) as f64,
+            multiple: 1.0,
+            fixed: HMAC_FIXED,
+        };
+        // TCP's header, padding length and next header.
+        let esp = Blocks { block_ns: 0.0, octets: 1.0, beside: 22.0, multiple: 4.0, fixed: 0.0 };
+        match protection {
+            Protection::None | Protection::Bypass => esp,
+            Protection::AhMd5 => hash(self.md5_block),
+            Protection::AhSha1 => hash(self.sha1_block),
+            Protection::EspDes => {
+                Blocks { block_ns: self.des_block, octets: 8.0, multiple: 8.0, ..esp }
+            }
+            // ESP's header is authenticated, too.
+            Protection::AesGcm => Blocks {
+                block_ns: self.gcm_octet,
+                beside: esp.beside + 8.0,
+                fixed: self.gcm_packet / self.gcm_octet,
+                ..esp
+            },
         }
     }
 

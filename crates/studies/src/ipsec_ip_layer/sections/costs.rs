@@ -1,35 +1,23 @@
 //! Costs of hash and cipher by size: on the machines of 2001, and on this one.
 
 use super::super::cases::Protection;
-use super::super::cost::{self, SEGMENT};
+use super::super::cost::SEGMENT;
 use super::super::live::{COST_OCTETS, Live};
 use super::super::machine::Costs;
 use super::super::model::{Model, Which};
+use ferrule_formulas::blocks::{self, Blocks};
 use ferrule_report::{
-    Axis, Column, Derived, Figure, Live as LiveNumber, Measure, Model as ModelNumber, Section,
-    Series, Shape, Table,
+    Argument, Axis, Column, Curve, Derived, Figure, Knob, Live as LiveNumber, Measure,
+    Model as ModelNumber, Section, Series, Shape, Table, by_ratio,
 };
 
 /// Protections that have a cost of their own.
 pub const SUITES: [Protection; 4] =
     [Protection::AhMd5, Protection::AhSha1, Protection::EspDes, Protection::AesGcm];
 
-/// Octets under the ICV of a packet with so much data, transport mode.
-fn covered(protection: Protection, data: usize) -> f64 {
-    match protection {
-        Protection::EspDes => (cost::esp_octets(data) - 20) as f64,
-        Protection::AesGcm => (8 + 20 + data + 2).next_multiple_of(4) as f64,
-        _ => cost::ah_octets(data) as f64,
-    }
-}
-
 /// Hash or cipher for so much data, in full segments and what is left, in microseconds.
 pub fn crypto_us(costs: &Costs, protection: Protection, data: usize) -> f64 {
-    let price = costs.crypto(protection);
-    let of = |data| price.packet_ns + price.octet_ns * covered(protection, data);
-    let (full, rest) = (data / SEGMENT, data % SEGMENT);
-    let rest = if rest > 0 { of(rest) } else { 0.0 };
-    (full as f64 * of(SEGMENT) + rest) / 1000.0
+    blocks::transfer_us(&costs.blocks(protection), data as f64, SEGMENT as f64)
 }
 
 /// The data from which on DES costs more than HMAC-MD5 in a packet.
@@ -139,4 +127,71 @@ fn figure(model: &Model, live: &Live) -> Figure {
     let at = crossover(model.costs(Which::Plausible)).map_or(f64::NAN, |at| at as f64);
     Figure::xy("crypto", "Hash and cipher by size, plausible machine", axes, series)
         .mark(at, "DES costs more")
+        .caption(
+            "The mark is where DES as it is known begins to cost more than HMAC-MD5 as it is \
+             known.",
+        )
+        .explored(knobs(model), curves(model))
+}
+
+/// Hashes and cipher of the study, whose blocks' costs a reader moves.
+const MOVED: [Protection; 3] = [Protection::AhMd5, Protection::AhSha1, Protection::EspDes];
+
+/// Costs of a block.
+fn knobs(model: &Model) -> Vec<Knob> {
+    let costs = model.costs(Which::Plausible);
+    let named = ["a block of MD5", "a block of SHA-1", "a block of DES"].into_iter().zip(MOVED);
+    named.map(|(name, of)| Knob::around(name, "ns", costs.blocks(of).block_ns)).collect()
+}
+
+/// The closed forms.
+fn curves(model: &Model) -> Vec<Curve> {
+    let (costs, knobs) = (model.costs(Which::Plausible), knobs(model));
+    let ends = (COST_OCTETS[0] as f64, COST_OCTETS[COST_OCTETS.len() - 1] as f64);
+    let mut places: Vec<f64> = by_ratio(ends, 129).into_iter().map(f64::round).collect();
+    places.dedup();
+    let curve = |protection: Protection| {
+        let Blocks { block_ns, octets, beside, multiple, fixed } = costs.blocks(protection);
+        let numbers = [SEGMENT as f64, octets, beside, multiple, fixed].map(Argument::Number);
+        let block = MOVED.iter().position(|of| *of == protection).map(Argument::Knob);
+        let block = block.unwrap_or(Argument::Number(block_ns));
+        let arguments = numbers.into_iter().chain([block]).collect();
+        let call = ("blocks_us", arguments);
+        Curve::over(protection.name(), call, &places, &knobs, |data, given| {
+            let [segment, octets, beside, multiple, fixed, block_ns] = *given else {
+                return f64::NAN;
+            };
+            let blocks = Blocks { block_ns, octets, beside, multiple, fixed };
+            blocks::transfer_us(&blocks, data, segment)
+        })
+    };
+    SUITES.map(curve).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::cases::{Application, Mode, Way};
+    use super::super::super::machine::{Machine, Parts, Processing};
+    use super::super::super::network::{MTU_ROOM, Setting, run, tcp_unbounded};
+    use super::*;
+    use crate::options::Seed;
+
+    #[test]
+    fn closed_form_is_what_more_data_costs_a_machine_in_the_laboratory() {
+        let costs = Machine::plausible().cost;
+        for protection in MOVED {
+            let busy_us = |octets: u64| {
+                let crypto = Parts { crypto: true, ..Parts::NONE };
+                let machine = costs.profile(protection, Processing::NewBuffer, crypto);
+                let way = Way::of(protection, Mode::Transport);
+                let behaviour = tcp_unbounded(octets);
+                let setting = Setting { way, machine, behaviour, mtu: MTU_ROOM, seed: Seed::OWN };
+                run(&setting, Application::Ftp, octets).busy_us
+            };
+            // One segment each: they differ in their data alone.
+            let lab = busy_us(1_200) - busy_us(400);
+            let closed = crypto_us(&costs, protection, 1_200) - crypto_us(&costs, protection, 400);
+            assert!((lab / closed - 1.0).abs() < 0.01, "{protection:?} {lab} {closed}");
+        }
+    }
 }
