@@ -49,19 +49,18 @@ impl Keying {
         Self { entropy, ports, orders, last: 0, pns_due, incidents }
     }
 
-    /// Follows the configuration: entities come and go with their SecYs, CAKs with theirs.
+    /// Follows the configuration: entities come and go with their SecYs, and change with them.
     pub fn configure(&mut self, now: Instant, config: &Config, ids: &[PortId], macs: &[MacAddr]) {
         let mut old = std::mem::take(&mut self.ports);
         for secy in &config.secys {
             let (Some(mka), id) = (&secy.mka, ids[secy.port]) else { continue };
             let sci = secy.sci.unwrap_or(default_sci(macs[secy.port]));
             let worker = config.ports[secy.port].worker;
+            let name = &config.ports[secy.port].name;
             let mut keyed = old.remove(&id).unwrap_or_else(|| {
-                let core = Kay::new(port::core_config(secy, mka, sci), self.entropy.fork());
-                let name = config.ports[secy.port].name.clone();
-                Keyed::new(id, name, worker, core, (secy, mka), sci)
+                Keyed::new(id, name.clone(), worker, (secy, mka), sci, self.entropy.fork())
             });
-            keyed.follow_caks(now, mka);
+            keyed.follow(now, name, secy, mka);
             self.ports.insert(id, keyed);
         }
     }
@@ -135,7 +134,7 @@ impl Keying {
         }
         self.ports = ports;
         if now >= self.pns_due && !self.ports.is_empty() {
-            let bounded = self.ports.values().any(|keyed| keyed.delay_protect);
+            let bounded = self.ports.values().any(Keyed::is_bounded);
             self.pns_due = now + if bounded { BOUNDED_HELLO } else { HELLO };
             exchange.ask(|| Command::NextPns);
         }

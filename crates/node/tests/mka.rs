@@ -195,10 +195,6 @@ fn static_saks_give_way_to_mka_and_back() {
     pair.net.apply(1, &keyed("b", 16, "", CAK));
     secure(&mut pair.net, &[0, 1]);
     passes(&mut pair);
-    // Other options of the entity begin it anew.
-    pair.net.apply(0, &keyed("a", 64, "", CAK));
-    secure(&mut pair.net, &[0, 1]);
-    passes(&mut pair);
     pair.net.apply(0, &of("a", 1, "b"));
     pair.net.apply(1, &of("b", 2, "a"));
     pair.net.wait(Duration::from_millis(20));
@@ -292,6 +288,50 @@ fn another_cipher_follows_without_losing_a_frame() {
         assert_eq!(view(&net, 1).server, Some(server));
         net.assert_conserved();
     }
+}
+
+/// Parameters of MKA and of its SecY change under traffic, at the key server and at others.
+#[test]
+fn other_parameters_follow_without_losing_a_frame_or_sending_one_in_clear() {
+    let a = |more: &str| keyed("a", 16, &format!("{more}should-secure = true, "), CAK);
+    let b = |more: &str| keyed("b", 32, &format!("{more}should-secure = true, "), CAK);
+    let with = |text: String, line: &str| text.replace("mka =", &format!("{line}\nmka ="));
+    let mut pair = Pair::new(&a(""), &b(""));
+    secure(&mut pair.net, &[0, 1]);
+    let changes = [
+        (0, a("rekey = 3600, "), 0),
+        (1, b("rekey = 3600, "), 0),
+        (0, a("delay-protect = true, "), 0),
+        (1, b("delay-protect = true, "), 0),
+        (0, with(a(""), "window = 64"), 0),
+        (1, with(b(""), "uncontrolled = [\"lldp\"]"), 0),
+        // Each a new SAK of the key server.
+        (0, with(a(""), "encrypt = false"), 1),
+        (0, with(a(""), "offset = 30"), 1),
+        (0, a("").replace("gcm-aes-128", "gcm-aes-xpn-256"), 1),
+        // Nobody makes one by what another station would make.
+        (1, b("").replace("gcm-aes-128", "gcm-aes-256"), 0),
+        // The other one becomes key server.
+        (0, a("").replace("priority = 16", "priority = 200"), 1),
+        (0, a("").replace("should-secure = true, ", ""), 1),
+    ];
+    for (node, text, saks) in changes {
+        let before = view(&pair.net, 0).saks[0].key;
+        let in_clear = |net: &mut Net| {
+            let stats = [0, 1].map(|node| net.reports(node)[0].secy_in[0].1.stats);
+            stats.map(|stats| stats.in_untagged + stats.in_no_tag)
+        };
+        let clear_before = in_clear(&mut pair.net);
+        pair.net.apply(node, &text);
+        let (sent, arrived) = pair.traffic(Duration::from_secs(12));
+        assert_eq!(sent, arrived, "{text}");
+        assert!(is_secured(&pair.net, 0) && is_secured(&pair.net, 1), "{text}");
+        assert_eq!(in_clear(&mut pair.net), clear_before, "{text}");
+        let after = view(&pair.net, 0).saks[0].key;
+        let made = if after.mi == before.mi { after.kn - before.kn } else { 1 };
+        assert_eq!(made, saks, "{text}");
+    }
+    pair.net.assert_conserved();
 }
 
 /// A control part that is busy for as long as all of this takes: it is not turned.

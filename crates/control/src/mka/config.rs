@@ -136,7 +136,7 @@ impl Confidentiality {
 }
 
 /// A port's part in MKA.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Secure channel of the port.
     pub sci: Sci,

@@ -1,6 +1,6 @@
 //! Input and output of the core, beside messages.
 
-use super::config::{Cak, Confidentiality, LIFE, Suite};
+use super::config::{Cak, Confidentiality, Config, LIFE, Suite};
 use ferrule_base::Secret;
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId, Member};
@@ -15,6 +15,8 @@ pub enum Command {
     Leave(Ckn),
     /// A new SAK now, as key server.
     Rekey,
+    /// Other parameters of the same secure channel. The SAK in use stays until one made by them is.
+    Configure(Config),
 }
 
 /// Parameters of an XPN suite beside the key (802.1AE-2018 clause 10.7).

@@ -181,14 +181,11 @@ impl Kay {
         let made = latest.and_then(|sak| sak.made.as_ref().map(|made| (sak, made)));
         let distributed = made.filter(|(sak, made)| {
             let recent = now.since(sak.since) < LIFE;
-            // A new peer may have used the SAK in an earlier life, by the same SCI: its
-            // packet numbers would begin anew. It gets the next SAK.
-            let actor = &self.actors[at];
-            let is_theirs = actor.live.keys().all(|mi| made.members.contains(mi));
-            // Once a member is gone the list would say other SSCIs: a nonce could come twice.
-            let is_same = sak.sscis.is_none() || actor.sscis(self.config.sci) == sak.sscis;
+            // A new peer may have used the SAK in an earlier life, by the same SCI: its packet
+            // numbers would begin anew. It gets the next one. And once a member is gone the list
+            // would say other SSCIs: a nonce could come twice.
             let is_wanted = !self.all_receive(at, sak.key, made) || !sak.transmits;
-            is_theirs && is_same && recent && is_wanted
+            recent && is_wanted && self.is_theirs(at, sak)
         });
         let ssci = distributed.and_then(|(sak, _)| sak.sscis.as_ref().map(|sscis| sscis.own));
         let distributed = distributed.map(|(sak, made)| {

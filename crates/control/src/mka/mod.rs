@@ -36,7 +36,7 @@ pub use fault::Fault;
 pub use keys::Keys;
 
 use crate::{Core, Entropy, Refused, Token};
-use actor::Actor;
+use actor::{Actor, Peer};
 use config::{CAKS_MAX, LIFE, RETIRE, SERVERS_MAX};
 use ferrule_base::{Instant, Secret};
 use ferrule_wire::Sci;
@@ -175,7 +175,7 @@ impl Core for Kay {
     }
 
     fn handle_command(&mut self, now: Instant, command: Command) {
-        self.is_told &= matches!(command, Command::Rekey);
+        self.is_told &= matches!(command, Command::Rekey | Command::Configure(_));
         match command {
             Command::Join(cak) => {
                 self.actors.retain(|actor| actor.ckn != cak.ckn);
@@ -193,6 +193,10 @@ impl Core for Kay {
             }
             Command::Leave(ckn) => self.actors.retain(|actor| actor.ckn != ckn),
             Command::Rekey => self.rekey = self.server == Some(self.config.sci),
+            Command::Configure(config) => {
+                self.config = Config { sci: self.config.sci, ..config };
+                self.hurry(now);
+            }
         }
         self.go_on(now);
     }
@@ -448,6 +452,26 @@ impl Kay {
         live.all(|(_, peer)| peer.uses(key).is_some_and(|used| used.receives))
     }
 
+    /// True if no live peer has a SAK that was made here, nor gets it any more: others are live
+    /// than those that it was made for.
+    fn is_untold(&self, sak: &Sak) -> bool {
+        let Some(actor) = self.actors.iter().position(|actor| actor.ckn == sak.ckn) else {
+            return false;
+        };
+        let has = |peer: &Peer| peer.uses(sak.key).is_some_and(|used| used.receives);
+        let untold = !self.actors[actor].live.values().any(has) && !self.is_theirs(actor, sak);
+        sak.made.is_some() && !sak.transmit_asked && untold
+    }
+
+    /// True if a SAK is one for the live peers as they are now: made for all of them, and with the
+    /// SSCIs that their list says.
+    fn is_theirs(&self, actor: usize, sak: &Sak) -> bool {
+        let Some(made) = &sak.made else { return false };
+        let this = &self.actors[actor];
+        let is_same = sak.sscis.is_none() || this.sscis(self.config.sci) == sak.sscis;
+        is_same && this.live.keys().all(|mi| made.members.contains(mi))
+    }
+
     /// True if the key server is to make a SAK now (clause 9.8.2).
     fn wants_sak(&self, now: Instant, actor: usize) -> bool {
         let this = &self.actors[actor];
@@ -464,7 +488,8 @@ impl Kay {
             return true;
         };
         let all_receive = self.all_receive(actor, sak.key, made);
-        if (!all_receive || self.saks.old.is_some()) && now.since(sak.since) < LIFE {
+        let is_recent = now.since(sak.since) < LIFE;
+        if is_recent && (self.saks.old.is_some() || !all_receive) && !self.is_untold(sak) {
             return false;
         }
         // First it comes into use, and the one before goes.
@@ -477,6 +502,7 @@ impl Kay {
         // anew.)
         !all_receive
             || self.rekey
+            || sak.suite != self.config.suite
             || made.confidentiality != this.confidentiality(&self.config)
             || self.config.rekey.is_some_and(|after| now.since(sak.since) >= after)
             || pn.is_some_and(|pn| pn >= sak.suite.pn_pending())
@@ -518,9 +544,11 @@ impl Kay {
             self.distributed.pop_front();
         }
         self.distributed.push_back(key);
-        // The latest is given up if it is not in use yet, and the one before is (ABANDON).
+        // The latest is given up if it is not in use yet, and the one before is (ABANDON), or
+        // nobody has it.
         let in_use = self.saks.old.as_ref().is_some_and(|old| old.transmits && old.an != an);
-        match self.saks.latest.take_if(|latest| in_use && !latest.transmit_asked) {
+        let untold = self.saks.latest.as_ref().is_some_and(|latest| self.is_untold(latest));
+        match self.saks.latest.take_if(|latest| (in_use || untold) && !latest.transmit_asked) {
             Some(abandoned) => {
                 self.order(Asked::Other, Order::Retire(abandoned.key));
                 self.saks.latest = self.saks.old.take();

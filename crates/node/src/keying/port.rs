@@ -7,7 +7,7 @@ use ferrule_control::mka::{
     self, Cak, Channel, Command, Confidentiality, Event, Kay, Order, Participant, PortState, Suite,
     Xpn,
 };
-use ferrule_control::{Core, Refused, Token};
+use ferrule_control::{Core, Entropy, Refused, Token};
 use ferrule_crypto::{Aes, Place};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::macsec::{
@@ -43,12 +43,11 @@ pub(super) struct Keyed {
     pub name: String,
     pub worker: usize,
     pub core: Kay,
-    pub delay_protect: bool,
+    config: mka::Config,
     /// SecY as configured, and as it is by the SAK and the controlled port's state.
     configured: SecyConfig,
     entity: SecyConfig,
     place: Place,
-    mka: MkaConfig,
     caks: BTreeMap<Ckn, Secret>,
     saks: Vec<Sak>,
     /// Orders under way that leave something behind if they are refused.
@@ -58,7 +57,7 @@ pub(super) struct Keyed {
 }
 
 /// The core's configuration.
-pub(super) fn core_config(secy: &MacsecConfig, mka: &MkaConfig, sci: u64) -> mka::Config {
+fn core_config(secy: &MacsecConfig, mka: &MkaConfig, sci: u64) -> mka::Config {
     let suite = match (secy.entity.suite.key_len(), secy.entity.xpn) {
         (32, false) => Suite::GcmAes256,
         (32, true) => Suite::GcmAesXpn256,
@@ -84,43 +83,27 @@ pub(super) fn core_config(secy: &MacsecConfig, mka: &MkaConfig, sci: u64) -> mka
     }
 }
 
-/// As configured, but for the CAKs.
-fn is_same(a: &MkaConfig, b: &MkaConfig) -> bool {
-    let all = |mka: &MkaConfig| {
-        let MkaConfig {
-            caks: _,
-            priority,
-            rekey,
-            should_secure,
-            delay_protect,
-            destination,
-            ethertype,
-        } = mka.clone();
-        (priority, rekey, should_secure, delay_protect, destination, ethertype)
-    };
-    all(a) == all(b)
-}
-
 impl Keyed {
     pub fn new(
         id: PortId,
         name: String,
         worker: usize,
-        core: Kay,
         (secy, mka): (&MacsecConfig, &MkaConfig),
         sci: u64,
+        entropy: Box<dyn Entropy>,
     ) -> Self {
+        let config = core_config(secy, mka, sci);
+        let core = Kay::new(config, entropy);
         let entity = SecyConfig { sci, ..secy.entity.clone() };
         let mut keyed = Self {
             id,
             name,
             worker,
             core,
-            delay_protect: mka.delay_protect,
+            config,
             configured: entity.clone(),
             entity,
             place: secy.placement.place(None),
-            mka: mka.clone(),
             caks: BTreeMap::new(),
             saks: Vec::new(),
             under_way: BTreeMap::new(),
@@ -132,16 +115,36 @@ impl Keyed {
         keyed
     }
 
-    /// True if the configuration is that of this entity, but for its CAKs.
+    /// True if the entity can go on by this configuration: by the same secure channel, at the same
+    /// place, and not in clear where that is not allowed any more.
     pub fn is_of(&self, secy: &MacsecConfig, sci: u64, worker: usize) -> bool {
-        let entity = SecyConfig { sci, ..secy.entity.clone() };
+        let Some(mka) = &secy.mka else { return false };
         let place = secy.placement.place(None);
-        let same = secy.mka.as_ref().is_some_and(|mka| is_same(mka, &self.mka));
-        same && (&entity, &place, worker) == (&self.configured, &self.place, self.worker)
+        let same = (sci, &place, worker) == (self.entity.sci, &self.place, self.worker);
+        same && (self.entity.protect || mka.should_secure)
+    }
+
+    /// Follows the configuration of its port. SAs stay, as each has its SAK's cipher.
+    pub fn follow(&mut self, now: Instant, name: &str, secy: &MacsecConfig, mka: &MkaConfig) {
+        name.clone_into(&mut self.name);
+        let SecyConfig { sci, suite, xpn, protect, validate, .. } = self.entity;
+        let configured = SecyConfig { sci, ..secy.entity.clone() };
+        if configured != self.configured {
+            self.entity = SecyConfig { suite, xpn, protect, validate, ..configured.clone() };
+            self.configured = configured;
+            let changes = self.installed();
+            self.unasked.push_back(changes);
+        }
+        let config = core_config(secy, mka, sci);
+        if config != self.config {
+            self.config = config;
+            self.core.handle_command(now, Command::Configure(config));
+        }
+        self.follow_caks(now, mka);
     }
 
     /// CAKs that are new, and those that are gone. One whose key is another is both.
-    pub fn follow_caks(&mut self, now: Instant, mka: &MkaConfig) {
+    fn follow_caks(&mut self, now: Instant, mka: &MkaConfig) {
         let stays = |(ckn, key): &(&Ckn, &Secret)| {
             mka.caks.iter().any(|cak| cak.ckn == **ckn && cak.key.expose() == key.expose())
         };
@@ -160,6 +163,11 @@ impl Keyed {
                 self.core.handle_command(now, Command::Join(cak));
             }
         }
+    }
+
+    /// Packets that are too late are refused, so that packet numbers are said often.
+    pub const fn is_bounded(&self) -> bool {
+        self.config.delay_protect
     }
 
     /// Its worker answers.

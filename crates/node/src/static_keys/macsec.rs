@@ -151,7 +151,9 @@ impl Planner<'_> {
             changes.emptied.insert(index);
         }
         let before = before.filter(|_| !other_keys);
-        if before != Some(&entity) {
+        // One that MKA keys is changed in place by its entity: its SAs have ciphers of their own.
+        let in_place = before.is_some_and(keyed);
+        if before != Some(&entity) && !in_place {
             changes.want(seat, Change::SecyOut(TxChange::Install(index, entity.clone())));
             changes.want(seat, Change::SecyIn(RxChange::Install(index, entity.clone())));
         }

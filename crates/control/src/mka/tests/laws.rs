@@ -2,7 +2,7 @@
 
 use super::lan::{Lan, NOTICED, Weather, cak, sci};
 use crate::mka::config::LIFE;
-use crate::mka::{Config, Suite};
+use crate::mka::{Command, Config, Suite};
 use ferrule_base::{Duration, Rng};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,9 +33,15 @@ fn troubled(seed: u64) -> Duration {
     for _ in 0..4 {
         lan.run(Duration::from_millis(rng.below(8000)));
         let at = rng.below(lan.stations.len() as u64) as usize;
-        match rng.below(4) {
+        match rng.below(5) {
             0 => lan.kill(at),
             1 => lan.boot(at),
+            4 => {
+                let (priority, suite) = (rng.below(4) as u8 * 16, SUITES[rng.below(4) as usize]);
+                let config = Config { priority, suite, ..lan.stations[at].config };
+                lan.stations[at].config = config;
+                lan.command(at, Command::Configure(config));
+            }
             2 => lan.jump(at, Duration::from_millis(rng.below(10_000))),
             _ => {
                 // The current key server, whichever station it is.

@@ -548,6 +548,34 @@ fn mka_saks_for_one_who_never_receives_are_a_life_time_apart() {
 }
 
 #[test]
+fn mka_peers_that_are_live_at_once_have_a_sak_at_once() {
+    for suite in [Suite::GcmAes128, Suite::GcmAesXpn256] {
+        let mut station = server(Confidentiality::All, suite);
+        let mut peers = [2, 3, 4].map(|number| Peer::unwilling(number, 50));
+        // All are heard before the station says anything: a SAK for the first is nobody's.
+        for peer in &mut peers {
+            let live = Set::Live { ssci: 0, peers: vec![station.own] };
+            let message = peer.message(vec![live]);
+            assert_eq!(station.kay.handle_message(station.now, (), &message), Ok(()));
+        }
+        station.turn();
+        let (key, an) = station.made();
+        assert!(station.take().ends_with("retire 2, install 3"));
+        let said = station.said.as_ref().and_then(|repr| {
+            repr.set(|set| match set {
+                Set::DistributedSak(sak) => sak.key.as_ref().map(|key| (key.kn, sak.an)),
+                _ => None,
+            })
+        });
+        assert_eq!(said, Some((key.kn, an)));
+        for peer in &mut peers {
+            station.hear(peer, [uses(key, an, false)]);
+        }
+        assert_eq!(station.take(), "transmit 3, Port(Secured)");
+    }
+}
+
+#[test]
 fn mka_a_right_message_to_another_address_or_of_another_algorithm_is_not_taken() {
     let mut station = Station::new(Config::new(sci(1)));
     let mut peer = Peer::new(2, 50);
