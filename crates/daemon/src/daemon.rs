@@ -155,6 +155,9 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
     let mut remarks = Vec::new();
     let prepared = prepare(loaded)?;
     if let Some(folder) = &prepared.config.state {
+        state::look_at_folder(Path::new(folder)).map_err(|e| {
+            prepared.source.state_fault(&prepared.config, &e.to_string(), &e.remedy())
+        })?;
         for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
             state::look(Path::new(folder), &id.id, id.fingerprint).map_err(|e| {
                 let (what, remedy) = (e.to_string(), e.remedy());

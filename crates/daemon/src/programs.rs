@@ -62,6 +62,10 @@ impl Daemon {
                     refused(format!("the key {e}"), "see `ferrule init key --help`")
                 })?;
                 let lifetimes = Lifetimes { soft: lifetime(soft), hard: lifetime(hard) };
+                if !lifetimes.is_in_order() {
+                    let what = "a soft lifetime is not before the hard one".to_owned();
+                    return Err(refused(what, "leave time in which another SA is agreed on"));
+                }
                 let sa = AgreedSa { tunnel, spi, keys, salt, worker, lifetimes };
                 match way {
                     Way::In => SaOrder::AddInbound(sa),

@@ -9,7 +9,7 @@ pub struct Blocks {
     pub octets: f64,
     /// Octets of a packet beside its data that go through, too.
     pub beside: f64,
-    /// What goes through is padded to a multiple of so many octets.
+    /// Multiple of octets to which the text is padded.
     pub multiple: f64,
     /// Blocks that a packet of any size takes beside those of its octets.
     pub fixed: f64,

@@ -61,7 +61,7 @@ impl OpenError {
             Some(libc::ENOENT) => (OpenFault::MissingInterface, "See whether the path is right."),
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EAFNOSUPPORT | libc::ENOPROTOOPT) => (
                 OpenFault::Unsupported,
-                "Choose kind = \"packet\", which every interface and kernel offers.",
+                "Choose driver = \"af-packet\", which every interface and kernel offers.",
             ),
             Some(libc::EBUSY | libc::EEXIST) => (
                 OpenFault::Other,

@@ -383,7 +383,7 @@ fn both_ways(pair: bool, ours: Option<IpAddr>, theirs: Option<IpAddr>) -> Result
 struct Set {
     files: Files,
     force: bool,
-    /// The configuration whose keys are used here, if it has any.
+    /// The configuration of the node here, if it has a folder for counters.
     counters: Option<PathBuf>,
     /// Remark and command.
     next: Vec<(String, String)>,
@@ -399,7 +399,7 @@ impl Set {
         Ok(())
     }
 
-    /// Begins the counters of this side's keys, which are not used yet. They are
+    /// Begins the counters of this side and of its keys, which are not used yet. They are
     /// bound to this machine's disk: the other side begins its own.
     fn begin_counters(&self) -> Result<(), String> {
         let Some(path) = &self.counters else { return Ok(()) };
@@ -429,7 +429,7 @@ impl Set {
             text += &format!("wrote {}\n", paint.bold(path.display()));
         }
         if self.counters.is_some() {
-            text += "began the counters of the keys\n";
+            text += "made the folder of the counters\n";
         }
         if !self.next.is_empty() {
             text += "\nNext:\n";

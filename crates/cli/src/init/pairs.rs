@@ -67,7 +67,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         true => keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?,
         false => Files::default(),
     };
-    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), (keys, true)))
 }
 
 /// A host and, with `--pair`, the gateway that it talks to or by.
@@ -113,7 +113,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
     };
     let kind = KeyFor::from_name(&args.suite).expect("the command line was checked");
     let keys = keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
-    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), (keys, true)))
 }
 
 /// MTU that the uplink leaves for the host; where the calculator does not know the suite, less than
@@ -149,7 +149,7 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
         secy: Some(secy),
     };
     let theirs = CePlan { node: node(&args.node.dir, b, kept), secy: Some(other), ..ours.clone() };
-    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), (keys, kept)))
 }
 
 /// SAKs of both edges, and their key files.
@@ -213,7 +213,7 @@ pub(super) fn pe(args: &PeArgs) -> Set {
         ..ours.clone()
     };
     let (a, b) = (&args.name, &args.peer_name);
-    set(&args.node, (a, ours.toml()), (b, theirs.toml()), Files::default())
+    set(&args.node, (a, ours.toml()), (b, theirs.toml()), (Files::default(), false))
 }
 
 /// A provider router.
@@ -291,7 +291,12 @@ fn first_steps(folder: &Path, name: &str, own: &Path) -> Vec<(String, String)> {
     vec![command(look, "check", own), ("as root".to_owned(), run(folder, name, own))]
 }
 
-fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: Files) -> Set {
+fn set(
+    args: &NodeArgs,
+    ours: (&str, String),
+    theirs: (&str, String),
+    (keys, has_state): (Files, bool),
+) -> Set {
     let keyed = keys.paths().next().is_some();
     let mut files = keys;
     let own = args.dir.join(format!("{}.toml", ours.0));
@@ -307,12 +312,12 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
             true => "at the other side, with the key files: move them safely",
             false => "at the other side",
         };
-        if keyed {
+        if has_state {
             next.push(command(why, "state create", &other));
             next.push(("and then".to_owned(), run(&args.dir, theirs.0, &other)));
         } else {
             next.push((why.to_owned(), run(&args.dir, theirs.0, &other)));
         }
     }
-    Set { files, force: args.force, counters: keyed.then_some(own), next }
+    Set { files, force: args.force, counters: has_state.then_some(own), next }
 }

@@ -218,6 +218,23 @@ fn init_ce_pair_of_mka_has_one_cak_and_no_counters() {
     assert!(a_mka.priority < b_mka.priority && a.secys[0].sci != b.secys[0].sci);
     assert_eq!((&a.state, a.secys[0].transmit.len()), (&None, 0));
     assert!(folder.0.join("ce-a-ce-b.cak").exists());
+    let set =
+        set(&folder, &["ce", "--pair", "--mka", "--force"]).unwrap_or_else(|(_, e)| panic!("{e}"));
+    let said = set.render(Paint::plain(80));
+    assert!(!said.contains("counters") && !said.contains("state create"), "{said}");
+    assert!(said.contains("at the other side, with the key files"), "{said}");
+}
+
+#[test]
+fn init_gateway_of_a_keying_program_has_a_folder_for_its_counters() {
+    let folder = Folder::new();
+    let args = ["gateway", "--pair", "--keying", "external"];
+    let set = set(&folder, &args).unwrap_or_else(|(_, e)| panic!("{e}"));
+    set.write().unwrap_or_else(|(_, e)| panic!("{e}"));
+    let config = parse(&folder.0, "gw-a.toml");
+    let state = folder.0.join(config.state.expect("a folder"));
+    ferrule_daemon::state::look_at_folder(&state).expect("it is there");
+    assert!(set.render(Paint::plain(80)).contains("state create"));
 }
 
 #[test]

@@ -557,14 +557,18 @@ impl<D: Disk> Reader<'_, D> {
     }
 }
 
-/// Checks that the record of a key can be used, without taking the folder: a node may be running on
-/// it.
-pub fn look(path: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateError> {
+/// Checks that a folder has a state, without taking it: a node may be running on it. Its identity.
+pub fn look_at_folder(path: &Path) -> Result<[u8; 16], StateError> {
     let (folder, os) = (open_folder(&System, path)?, os_of(path));
     let Some(identity) = System.open(&folder, STATE).map_err(os)? else {
         return Err(StateError::NoState(path.into()));
     };
-    let state = read_identity(&System, &identity, path)?;
+    read_identity(&System, &identity, path)
+}
+
+/// Checks that the record of a key can be used, without taking the folder.
+pub fn look(path: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateError> {
+    let (folder, state) = (open_folder(&System, path)?, look_at_folder(path)?);
     let reader = Reader { disk: &System, path, folder: &folder, state };
     match reader.read(&name_of(fingerprint), id, fingerprint)? {
         Kept::Nothing => Err(StateError::Missing(id.into(), path.into())),

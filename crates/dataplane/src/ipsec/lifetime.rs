@@ -73,6 +73,18 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
+    /// True if each soft bound comes before the hard one of its kind, so that there is time for a
+    /// successor.
+    pub fn is_in_order(&self) -> bool {
+        let before = |soft: Option<u64>, hard: Option<u64>| {
+            soft.zip(hard).is_none_or(|(soft, hard)| soft < hard)
+        };
+        let Self { soft, hard } = self;
+        before(soft.packets, hard.packets)
+            && before(soft.octets, hard.octets)
+            && soft.time.zip(hard.time).is_none_or(|(soft, hard)| soft < hard)
+    }
+
     /// False for a life without end.
     pub fn has_bounds(&self) -> bool {
         *self != Self::default()

@@ -128,6 +128,11 @@ impl Pair<'_> {
             r.problems.add(raw.remote.span(), "the ends are of different families", remedy);
             return None;
         }
+        if local == remote {
+            let what = format!("both ends are {local}");
+            r.problems.add(raw.remote.span(), what, "give the other gateway's address");
+            return None;
+        }
         let protocols = [("esp", SaProtocol::Esp), ("ah", SaProtocol::Ah)];
         let protocol = match &raw.protocol {
             Some(t) => r.choice(t, "protocol", &protocols)?,

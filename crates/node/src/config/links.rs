@@ -24,6 +24,14 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
         r.ports.push(port.name.get_ref());
         let workers = config.cores.len().max(1);
         let driver = driver(r, port, workers);
+        device_of_its_own(r, port, &driver, &config.ports);
+        if matches!(driver, Driver::Xdp { .. }) && !XDP_BUFFERS.contains(&config.buffer_size) {
+            let span = port.driver.as_ref().map_or(port.name.span(), Spanned::span);
+            let size = config.buffer_size;
+            let what = format!("AF_XDP has buffers of 2048 or 4096 octets, not of {size}");
+            let remedy = "another buffer-size in [node], or driver = \"af-packet\" here";
+            r.problems.add(span, what, remedy);
+        }
         let room = config.buffer_size.saturating_sub(ferrule_pipeline::HEAD_ROOM + 64) as i64;
         let mtu = r.number(port.mtu.as_ref(), 1500, 68..=9216, "mtu");
         if mtu > room {
@@ -46,6 +54,27 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
             mtu: mtu as usize,
             worker: r.number(port.worker.as_ref(), spread, 0..=last, "worker") as usize,
         });
+    }
+}
+
+/// Sizes of buffers with which AF_XDP works.
+const XDP_BUFFERS: [usize; 2] = [2048, 4096];
+
+/// Two ports of one device would both receive each frame. (With AF_XDP each may have a queue.)
+fn device_of_its_own(r: &mut Reader<'_>, port: &raw::Port, driver: &Driver, others: &[PortConfig]) {
+    let Some(device) = driver.device().filter(|device| !device.is_empty()) else { return };
+    let queue = |driver: &Driver| match driver {
+        Driver::Xdp { queue, every_worker: false, .. } => Some(*queue),
+        _ => None,
+    };
+    let shares = |other: &&PortConfig| {
+        let apart = queue(driver).zip(queue(&other.driver)).is_some_and(|(a, b)| a != b);
+        other.driver.device() == Some(device) && !apart
+    };
+    if let Some(other) = others.iter().find(shares) {
+        let span = port.device.as_ref().map_or(port.name.span(), Spanned::span);
+        let what = format!("port `{}` has the device {device} already", other.name);
+        r.problems.add(span, what, "give each port a device of its own, as `ip link` shows them");
     }
 }
 
@@ -202,7 +231,8 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             );
         }
         let vrf = vrf_index(r, interface.vrf.as_ref(), config);
-        let addresses = addresses(r, interface, &name, vrf, &mut taken);
+        let addresses =
+            addresses(r, interface, (&name, &config.ports[port].driver), vrf, &mut taken);
         let (of_vrf_in, of_vrf_out) =
             vrfs.get(vrf_name(&interface.vrf)).copied().unwrap_or_default();
         let acl_in = acl::packet_list(r, config, interface.acl_in.as_ref()).or(of_vrf_in);
@@ -232,7 +262,7 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
 fn addresses(
     r: &mut Reader<'_>,
     interface: &raw::Interface,
-    name: &str,
+    (name, driver): (&str, &Driver),
     vrf: usize,
     taken: &mut HashMap<(usize, IpAddr), String>,
 ) -> Vec<(IpAddr, u8)> {
@@ -249,6 +279,12 @@ fn addresses(
                 _ => "write a unicast one, as 192.0.2.1/24 or 2001:db8::1/64".to_owned(),
             };
             r.problems.add(t.span(), what, remedy);
+        }
+        if let Driver::Tun(host) | Driver::Tap(host) = driver
+            && host.addresses.iter().any(|(of_host, _)| *of_host == address)
+        {
+            let what = format!("{address} is the host's own at this port (host-address)");
+            r.problems.add(t.span(), what, "give the node another, or none");
         }
         match taken.entry((vrf, address)) {
             Entry::Occupied(other) if !is_of_link(address) => {

@@ -64,7 +64,7 @@ impl XdpPort {
         if !matches!(chunk, 2048 | 4096) {
             return Err(OpenError::unsupported(
                 format!("AF_XDP wants chunks of 2048 or 4096 octets, the pool has {chunk}"),
-                "Choose kind = \"packet\" for jumbo frames.",
+                "Choose driver = \"af-packet\" for jumbo frames.",
             ));
         }
         let ring = budget.clamp(1, RING_MAX).next_power_of_two();

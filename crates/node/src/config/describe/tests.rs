@@ -11,13 +11,13 @@ const FULL: &str = r#"
 name = "n"
 lab = true
 state = "s"
-buffer-size = 16384
+buffer-size = 4096
 
 [[port]]
 name = "wan"
 driver = "af-xdp"
 device = "eth0"
-mtu = 9216
+mtu = 3776
 
 [[port]]
 name = "host"

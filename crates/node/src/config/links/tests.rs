@@ -293,3 +293,34 @@ fn addresses_of_interfaces_are_hosts_and_one_interfaces() {
     config(&more(7, "10.0.1.2/24", "vrf = \"red\""));
     config(&(more(7, "fe80::1/64", "") + &more(8, "fe80::1/64", "")));
 }
+
+#[test]
+fn each_port_has_a_device_of_its_own_or_a_queue_of_one() {
+    let port = |name: &str, driver: &str, more: &str| {
+        format!("[[port]]\nname = \"{name}\"\ndriver = \"{driver}\"\ndevice = \"eth7\"\n{more}")
+    };
+    let first = port("a", "af-packet", "");
+    let fault = "port `a` has the device eth7 already";
+    assert_fault(&format!("{first}{}", port("b", "af-packet", "")), fault, "of its own");
+    assert_fault(&format!("{first}{}", port("b", "af-xdp", "queue = 1\n")), fault, "of its own");
+    let first = port("a", "af-xdp", "");
+    assert_fault(&format!("{first}{}", port("b", "af-xdp", "")), fault, "of its own");
+    config(&format!("{first}{}", port("b", "af-xdp", "queue = 1\n")));
+}
+
+#[test]
+fn what_a_port_cannot_have_is_found_in_the_file() {
+    let xdp = "[[port]]\nname = \"x\"\ndriver = \"af-xdp\"\ndevice = \"eth7\"\n";
+    let large = NODE.replace("lab = true", "lab = true\nbuffer-size = 16384");
+    let error = Config::parse("pe.toml", &format!("{large}{xdp}"), &mut named_key);
+    let error = error.expect_err("no such buffers").to_string();
+    assert!(error.contains("not of 16384") && error.contains("af-packet"), "{error}");
+    let host = "[[port]]\nname = \"host\"\ndriver = \"tun\"\ndevice = \"f0\"\n\
+                host-address = [\"10.8.0.2/24\"]\n[[interface]]\nport = \"host\"\n";
+    let own = format!("{host}address = [\"10.8.0.2/24\"]\n");
+    assert_fault(&own, "10.8.0.2 is the host's own", "another, or none");
+    config(&format!("{host}address = [\"10.8.0.1/24\"]\n"));
+    let tunnel = "[[tunnel]]\nname = \"t\"\nlocal = \"10.0.1.2\"\nremote = \"10.0.1.2\"\n\
+                  suite = \"aes-gcm-128\"\nkeying = \"external\"\n";
+    assert_fault(tunnel, "both ends are 10.0.1.2", "the other gateway's address");
+}
