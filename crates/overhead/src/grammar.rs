@@ -171,7 +171,7 @@ fn alone(rest: &[Word], head: &str, transform: Transform) -> Result<Transform, S
 /// Words that ESP and AH have in common.
 #[derive(Default)]
 struct IpsecWords<'a> {
-    mode: Mode,
+    mode: Option<Mode>,
     outer: Option<(IpVersion, &'a Word)>,
     esn: bool,
 }
@@ -180,8 +180,8 @@ impl<'a> IpsecWords<'a> {
     /// Takes a word, if it is one of them.
     fn take(&mut self, word: &'a Word) -> Result<bool, StackError> {
         match word.text.as_str() {
-            "tunnel" => self.mode = Mode::Tunnel,
-            "transport" => self.mode = Mode::Transport,
+            "tunnel" => once(&mut self.mode, Mode::Tunnel, word, "a mode")?,
+            "transport" => once(&mut self.mode, Mode::Transport, word, "a mode")?,
             "ipv4" => once(&mut self.outer, (IpVersion::V4, word), word, "an outer header")?,
             "ipv6" => once(&mut self.outer, (IpVersion::V6, word), word, "an outer header")?,
             "esn" => self.esn = true,
@@ -190,9 +190,14 @@ impl<'a> IpsecWords<'a> {
         Ok(true)
     }
 
+    /// The mode, tunnel unless a word says otherwise.
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or_default()
+    }
+
     /// The version of the outer header.
     fn outer(&self) -> Result<IpVersion, StackError> {
-        match (self.mode, self.outer) {
+        match (self.mode(), self.outer) {
             (Mode::Transport, Some((_, word))) => Err(word
                 .fault("transport mode keeps the packet's own IP header")
                 .with_help(format!("leave `{}` out", word.text))),
@@ -227,7 +232,7 @@ fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
     };
     let span = head.span.start..rest.last().map_or(head.span.end, |word| word.span.end);
     paired(suite, mac).map_err(|error| error.at(span))?;
-    let IpsecWords { mode, esn, .. } = words;
+    let (mode, esn) = (words.mode(), words.esn);
     Ok(Transform::Esp(Esp { suite, mode, outer, udp_encap, esn }))
 }
 
@@ -275,7 +280,7 @@ fn read_ah(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
             .fault("`ah` needs an integrity algorithm")
             .with_help("for example `ah hmac-sha256-128 tunnel`"));
     };
-    let IpsecWords { mode, esn, .. } = words;
+    let (mode, esn) = (words.mode(), words.esn);
     Ok(Transform::Ah(Ah { suite, mode, outer, pad8, esn }))
 }
 
@@ -283,7 +288,7 @@ fn read_macsec(rest: &[Word]) -> Result<Transform, StackError> {
     let mut macsec = Macsec::default();
     let mut cipher = None;
     let mut words = rest.iter();
-    let mut offset_at: Option<&Word> = None;
+    let mut offset = None;
     while let Some(word) = words.next() {
         if let Some(found) = MacsecCipher::ALL.into_iter().find(|suite| word.is(suite.name())) {
             once(&mut cipher, found, word, "a cipher suite")?;
@@ -294,8 +299,8 @@ fn read_macsec(rest: &[Word]) -> Result<Transform, StackError> {
             "clear-vlan" => macsec.clear_vlan = true,
             "integrity" => macsec.integrity_only = true,
             "offset" => {
-                macsec.offset = one_of(word, words.next(), &[0, 30, 50])?;
-                offset_at = Some(word);
+                let octets = one_of(word, words.next(), &[0, 30, 50])?;
+                once(&mut offset, (octets, word), word, "an offset")?;
             }
             _ => {
                 let suites = MacsecCipher::ALL.into_iter().map(MacsecCipher::name);
@@ -304,7 +309,8 @@ fn read_macsec(rest: &[Word]) -> Result<Transform, StackError> {
         }
     }
     macsec.cipher = cipher.unwrap_or_default();
-    if let Some(word) = offset_at.filter(|_| macsec.offset > 0) {
+    if let Some((octets, word)) = offset.filter(|&(octets, _)| octets > 0) {
+        macsec.offset = octets;
         if macsec.integrity_only {
             return Err(word
                 .fault("a confidentiality offset needs confidentiality")
@@ -320,7 +326,7 @@ fn read_macsec(rest: &[Word]) -> Result<Transform, StackError> {
 }
 
 fn read_mpls(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
-    let mut labels = None;
+    let (mut labels, mut tag) = (None, None);
     let mut wire = Pseudowire { labels: 1, control_word: false, tag: ServiceTag::Keep };
     let mut ip = false;
     for word in rest {
@@ -331,12 +337,12 @@ fn read_mpls(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
         match word.text.as_str() {
             "cw" => wire.control_word = true,
             "ip" => ip = true,
-            "strip-tag" => wire.tag = ServiceTag::Strip,
-            "add-tag" => wire.tag = ServiceTag::Add,
+            "strip-tag" => once(&mut tag, ServiceTag::Strip, word, "a treatment of the tag")?,
+            "add-tag" => once(&mut tag, ServiceTag::Add, word, "a treatment of the tag")?,
             _ => return Err(word.unknown("`mpls`", MPLS_WORDS)),
         }
     }
-    wire.labels = labels.unwrap_or(1);
+    (wire.labels, wire.tag) = (labels.unwrap_or(1), tag.unwrap_or_default());
     if ip && (wire.control_word || wire.tag != ServiceTag::Keep) {
         return Err(head
             .fault("control word and tag belong to a pseudowire, `ip` to an L3VPN")
@@ -368,25 +374,34 @@ fn label_count(word: &Word, number: usize) -> Result<usize, StackError> {
 
 fn read_l2tpv3(rest: &[Word]) -> Result<Transform, StackError> {
     let mut l2tp = L2tpv3::default();
+    let (mut cookie, mut outer) = (None, None);
     let mut words = rest.iter();
     while let Some(word) = words.next() {
         match word.text.as_str() {
             "udp" => l2tp.udp = true,
-            "cookie" => l2tp.cookie = one_of(word, words.next(), &[0, 4, 8])?,
+            "cookie" => {
+                let octets = one_of(word, words.next(), &[0, 4, 8])?;
+                once(&mut cookie, octets, word, "a cookie")?;
+            }
             "sublayer" => l2tp.sublayer = true,
-            "ipv4" => l2tp.outer = IpVersion::V4,
-            "ipv6" => l2tp.outer = IpVersion::V6,
+            "ipv4" => once(&mut outer, IpVersion::V4, word, "an outer header")?,
+            "ipv6" => once(&mut outer, IpVersion::V6, word, "an outer header")?,
             _ => return Err(word.unknown("`l2tpv3`", L2TP_WORDS)),
         }
     }
+    (l2tp.cookie, l2tp.outer) = (cookie.unwrap_or(0), outer.unwrap_or_default());
     Ok(Transform::L2tpv3(l2tp))
 }
 
 fn read_outer(rest: &[Word], head: &str) -> Result<IpVersion, StackError> {
-    match rest {
-        [] => Ok(IpVersion::V4),
-        [word] if word.is("ipv4") => Ok(IpVersion::V4),
-        [word] if word.is("ipv6") => Ok(IpVersion::V6),
-        [word, ..] => Err(word.unknown(&format!("`{head}`"), ["ipv4", "ipv6"])),
+    let mut outer = None;
+    for word in rest {
+        let version = match word.text.as_str() {
+            "ipv4" => IpVersion::V4,
+            "ipv6" => IpVersion::V6,
+            _ => return Err(word.unknown(&format!("`{head}`"), ["ipv4", "ipv6"])),
+        };
+        once(&mut outer, version, word, "an outer header")?;
     }
+    Ok(outer.unwrap_or_default())
 }

@@ -112,6 +112,14 @@ fn impossible_stacks_say_why_and_point_at_the_stage() {
         ("macsec integrity offset 30", "needs confidentiality", "offset"),
         ("l2tpv3 cookie", "followed by 0, 4, 8", "cookie"),
         ("untag now", "stands alone", "now"),
+        ("esp aes-gcm-128 tunnel transport", "`transport` is a mode too many", "transport"),
+        ("ah hmac-sha256-128 transport tunnel", "`tunnel` is a mode too many", "tunnel"),
+        ("macsec offset 30 offset 50", "`offset` is an offset too many", "offset"),
+        ("macsec offset 30 offset 0", "`offset` is an offset too many", "offset"),
+        ("l2tpv3 cookie 4 cookie 8", "`cookie` is a cookie too many", "cookie"),
+        ("l2tpv3 ipv4 ipv6", "`ipv6` is an outer header too many", "ipv6"),
+        ("vxlan ipv4 ipv6", "`ipv6` is an outer header too many", "ipv6"),
+        ("mpls strip-tag add-tag", "`add-tag` is a treatment of the tag too many", "add-tag"),
     ] {
         let error = wrong(text);
         assert!(error.message.contains(part), "{text}: {error}");
