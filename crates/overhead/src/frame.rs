@@ -3,8 +3,9 @@
 use crate::error::StackError;
 use std::fmt;
 
-/// The most octets that a frame may have on any line: an IP packet's own limit.
-pub(crate) const FRAME_LEN_MAX: usize = 65_535;
+/// The most octets that a frame may have behind Ethernet and its tags, on any line: an IP
+/// packet's own limit, and the largest MTU.
+pub(crate) const PACKET_LEN_MAX: usize = 65_535;
 /// Octets of an Ethernet header without tags.
 pub(crate) const ETHERNET: usize = 14;
 /// The most VLAN tags that a user's frame may bring.
@@ -118,10 +119,10 @@ impl UserFrame {
             return Err(StackError::new("ARP has no payload").with_help("leave the number out"));
         }
         let frame = Self { layers, payload };
-        if frame.len() > FRAME_LEN_MAX {
+        if frame.packet_len() > PACKET_LEN_MAX {
             return Err(StackError::new(format!(
-                "a frame of {} octets is over the largest, {FRAME_LEN_MAX}",
-                frame.len()
+                "{} octets behind Ethernet and its tags are over the largest, {PACKET_LEN_MAX}",
+                frame.packet_len()
             ))
             .with_help("jumbo frames have about 9,000"));
         }
@@ -164,6 +165,11 @@ impl UserFrame {
     pub fn link_header_len(&self) -> usize {
         let link = |layer: &&Layer| **layer == Layer::Ethernet || layer.is_tag();
         self.layers.iter().filter(link).map(|layer| layer.header_len()).sum()
+    }
+
+    /// Octets behind the Ethernet header and VLAN tags: the IP packet, or other payload.
+    pub fn packet_len(&self) -> usize {
+        self.len() - self.link_header_len()
     }
 
     /// Octets of the whole frame, without FCS.

@@ -12,7 +12,7 @@
 //! octets of a VLAN tag behind it are tag control information and the type that follows.
 
 use crate::error::StackError;
-use crate::frame::{ETHERNET, FRAME_LEN_MAX, Layer, UserFrame};
+use crate::frame::{ETHERNET, Layer, PACKET_LEN_MAX, UserFrame};
 use crate::front::{ESP_TRAILER, MACSEC_ICV, Part, header, labels, tag, vxlan};
 use crate::segment::{Protection, Segment, SegmentKind};
 use crate::suite::rules;
@@ -73,8 +73,7 @@ impl Layout {
     /// Octets that count against a line's MTU: what follows the Ethernet header and the VLAN
     /// tags directly behind it, which 802.3 clause 3.2.7 lets a frame have on top.
     pub fn mtu_len(&self) -> usize {
-        let tags = self.segments.iter().skip(1).take_while(|segment| segment.kind.is_tag());
-        self.wire_len() - ETHERNET - tags.map(|tag| tag.bytes).sum::<usize>()
+        packet_len(&self.segments)
     }
 
     /// Applies `transforms` to `frame`; the error names the stage at fault.
@@ -91,6 +90,12 @@ impl Layout {
 
 fn total(segments: &[Segment]) -> usize {
     segments.iter().map(|segment| segment.bytes).sum()
+}
+
+/// Octets behind the Ethernet header and its tags.
+fn packet_len(segments: &[Segment]) -> usize {
+    let tags = segments.iter().skip(1).take_while(|segment| segment.kind.is_tag());
+    total(segments) - ETHERNET - tags.map(|tag| tag.bytes).sum::<usize>()
 }
 
 /// The frame while transformations are applied to it.
@@ -286,10 +291,11 @@ impl Builder {
 
     /// Every IP packet must fit its own length field, also those that a transformation makes.
     fn check_len(&self) -> Result<(), StackError> {
-        let len = total(&self.segments);
-        if len > FRAME_LEN_MAX {
+        let len = packet_len(&self.segments);
+        if len > PACKET_LEN_MAX {
             return Err(StackError::new(format!(
-                "the frame grows to {len} octets, over the largest, {FRAME_LEN_MAX}"
+                "the frame grows to {len} octets behind Ethernet and its tags, over the largest, \
+                 {PACKET_LEN_MAX}"
             ))
             .with_help("make the payload smaller"));
         }

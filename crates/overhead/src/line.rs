@@ -6,7 +6,7 @@
 
 use crate::Stack;
 use crate::error::StackError;
-use crate::frame::FRAME_LEN_MAX;
+use crate::frame::PACKET_LEN_MAX;
 
 /// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
 pub const FCS: usize = 4;
@@ -133,7 +133,7 @@ impl Stack {
             .with_help(format!("it takes {needed} octets at least")));
         }
         // Longer frames never make shorter packets, so halving finds the last that fits.
-        let (mut good, mut bad) = (least, FRAME_LEN_MAX + 1);
+        let (mut good, mut bad) = (least, link + PACKET_LEN_MAX + 1);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
             if fits(middle) { good = middle } else { bad = middle }

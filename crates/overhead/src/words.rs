@@ -1,7 +1,7 @@
 //! Words of the grammar and where they stand, so that an error can point at one.
 
 use crate::error::StackError;
-use crate::frame::FRAME_LEN_MAX;
+use crate::frame::PACKET_LEN_MAX;
 use ferrule_base::nearest;
 use std::ops::Range;
 
@@ -17,15 +17,15 @@ impl Word {
         self.text == text
     }
 
-    /// A number in digits, if this is one; one that is too large for any frame is refused.
+    /// A number in digits, if this is one; one that is too large for any payload is refused.
     pub(crate) fn number(&self) -> Result<Option<usize>, StackError> {
         if !self.text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
         match self.text.parse() {
-            Ok(number) if number <= FRAME_LEN_MAX => Ok(Some(number)),
+            Ok(number) if number <= PACKET_LEN_MAX => Ok(Some(number)),
             _ => Err(StackError::new(format!(
-                "`{}` octets are over the largest frame, {FRAME_LEN_MAX}",
+                "`{}` octets are over the largest payload, {PACKET_LEN_MAX}",
                 self.text
             ))
             .at(self.span.clone())),

@@ -56,6 +56,28 @@ fn mtu_is_the_largest_packet_that_fits_and_one_more_does_not() {
     }
 }
 
+/// Whatever the MTU, what the stack adds is what it takes; no other limit cuts in before.
+#[test]
+fn mtu_near_the_largest_leaves_as_much_as_below() {
+    for (text, added) in [
+        ("eth vlan ipv4 udp 100", 0),
+        ("mpls cw", 4 + 4 + 14 + 4),
+        ("eth ipv4 udp 100 | macsec sci", 32),
+        ("macsec sci clear-vlan", 32),
+        ("l3vpn 2", 8),
+        ("eth svlan vlan ipv4 | l2tpv3 udp", 14 + 8 + 20 + 8 + 8),
+        ("untag", 0),
+    ] {
+        for line_mtu in [1500, 9000, 65_520, 65_521, 65_535] {
+            let report = stack(text).mtu(line_mtu).expect("it fits");
+            assert_eq!(report.user_mtu, line_mtu - added, "{text} {line_mtu}");
+        }
+    }
+    // ESP pads to four octets: 65535 - 20 - 8 - 8 - 16 = 65483, less up to three and the trailer.
+    let esp = stack("esp aes-gcm-128 tunnel").mtu(65_535).expect("it fits");
+    assert_eq!(esp.user_mtu, 65_478);
+}
+
 #[test]
 fn mtu_of_macsec_on_an_ethernet_line_is_1468() {
     let report = stack("eth ipv4 udp 100 | macsec sci").mtu(1500).expect("it fits");

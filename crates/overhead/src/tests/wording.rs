@@ -111,6 +111,8 @@ fn impossible_stacks_say_why_and_point_at_the_stage() {
         ("macsec gcm-aes-xpn-128 offset 30", "XPN", "offset"),
         ("macsec integrity offset 30", "needs confidentiality", "offset"),
         ("l2tpv3 cookie", "followed by 0, 4, 8", "cookie"),
+        ("eth 65536", "over the largest payload, 65535", "65536"),
+        ("eth 65535 | mpls cw", "grows to 65557 octets behind", "mpls cw"),
         ("untag now", "stands alone", "now"),
         ("esp aes-gcm-128 tunnel transport", "`transport` is a mode too many", "transport"),
         ("ah hmac-sha256-128 transport tunnel", "`tunnel` is a mode too many", "tunnel"),
