@@ -14,6 +14,7 @@
 use crate::error::StackError;
 use crate::frame::{ETHERNET, Layer, PACKET_LEN_MAX, UserFrame};
 use crate::front::{ESP_TRAILER, MACSEC_ICV, Part, header, labels, tag, vxlan};
+use crate::line::FRAME_LEN_MIN;
 use crate::segment::{Protection, Segment, SegmentKind};
 use crate::suite::rules;
 use crate::transform::{
@@ -78,9 +79,23 @@ impl Layout {
 
     /// Applies `transforms` to `frame`; the error names the stage at fault.
     pub(crate) fn build(frame: &UserFrame, transforms: &[Transform]) -> Result<Self, StackError> {
+        Self::between_lines(frame, transforms, |_| false)
+    }
+
+    /// As [`Layout::build`], where a frame goes by an Ethernet line before each transformation
+    /// that `by_line` names by its place: the line pads a short frame, and the padding stays in
+    /// whatever takes the frame whole.
+    pub(crate) fn between_lines(
+        frame: &UserFrame,
+        transforms: &[Transform],
+        by_line: impl Fn(usize) -> bool,
+    ) -> Result<Self, StackError> {
         let mut builder = Builder::new(frame);
         let mut stages = Vec::with_capacity(transforms.len());
         for (at, transform) in transforms.iter().enumerate() {
+            if by_line(at) {
+                builder.pad();
+            }
             let cost = builder.apply(at + 1, transform).map_err(|error| error.in_stage(at + 1))?;
             stages.push(cost);
         }
@@ -104,20 +119,45 @@ struct Builder {
     stage: usize,
     removed: usize,
     removed_tags: usize,
+    /// Padding ends the frame, and nothing has taken the frame whole since.
+    padded: bool,
 }
 
 impl Builder {
     fn new(frame: &UserFrame) -> Self {
-        let mut builder = Self { segments: Vec::new(), stage: 0, removed: 0, removed_tags: 0 };
+        let (segments, padded) = (Vec::new(), false);
+        let mut builder = Self { segments, stage: 0, removed: 0, removed_tags: 0, padded };
         let headers: Vec<_> = frame.layers().iter().map(|&layer| header(layer)).collect();
         builder.append(&headers);
         builder.append(&[(SegmentKind::Payload, frame.payload())]);
         builder
     }
 
+    /// Pads a short frame, as the line does that it goes by.
+    fn pad(&mut self) {
+        let missing = FRAME_LEN_MIN.saturating_sub(total(&self.segments));
+        if missing > 0 {
+            self.append(&[(SegmentKind::Padding, missing)]);
+            self.padded = true;
+        }
+    }
+
+    /// Takes padding off before an IP packet is taken by its own length, and leaves it in a frame
+    /// that is taken whole (RFC 4448 section 4): a type says nothing of the payload's length, and
+    /// so no receiver strips it (802.3 clause 4.2.9).
+    fn settle_padding(&mut self, transform: &Transform) {
+        if self.padded && transform.takes_packet() {
+            let padding = |segment: &Segment| segment.kind == SegmentKind::Padding;
+            let kept = self.segments.iter().rposition(|segment| !padding(segment));
+            self.remove(kept.map_or(0, |at| at + 1)..self.segments.len());
+        }
+        self.padded &= matches!(transform, Transform::PushTag(_) | Transform::PopTag);
+    }
+
     fn apply(&mut self, stage: usize, transform: &Transform) -> Result<StageCost, StackError> {
         (self.stage, self.removed, self.removed_tags) = (stage, 0, 0);
         let before = total(&self.segments);
+        self.settle_padding(transform);
         match transform {
             Transform::Esp(esp) => self.esp(esp)?,
             Transform::Ah(ah) => self.ah(ah)?,

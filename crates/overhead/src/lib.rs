@@ -35,7 +35,7 @@ pub use frame::{Layer, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};
 pub use grammar::GRAMMAR;
 pub use layout::{Layout, StageCost};
-pub use line::{Ceiling, FCS, GAP, Line, LineLoad, MtuReport, PREAMBLE};
+pub use line::{Ceiling, FCS, FRAME_LEN_MIN, GAP, Line, LineLoad, MtuReport, PREAMBLE};
 pub use segment::{Protection, Segment, SegmentKind};
 pub use suite::{MacsecCipher, ah_suites, cipher_name, esp_ciphers, esp_suites};
 pub use transform::{

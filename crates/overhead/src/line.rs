@@ -7,6 +7,7 @@
 use crate::Stack;
 use crate::error::StackError;
 use crate::frame::PACKET_LEN_MAX;
+use crate::layout::Layout;
 
 /// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
 pub const FCS: usize = 4;
@@ -15,7 +16,7 @@ pub const PREAMBLE: usize = 8;
 /// Octet times of silence behind each frame (802.3 clause 4.4.2).
 pub const GAP: usize = 12;
 /// Shortest frame without FCS; a shorter one is padded (802.3 clauses 3.2.8 and 4.4.2).
-const FRAME_LEN_MIN: usize = 60;
+pub const FRAME_LEN_MIN: usize = 60;
 
 /// Octet times that a frame of `frame_len` octets (without FCS) takes on a line.
 pub(crate) fn line_len(frame_len: usize) -> usize {
@@ -51,8 +52,10 @@ pub struct LineLoad {
     pub line: Line,
     /// Its rate.
     pub bits_per_second: u64,
-    /// Octets of each frame, without FCS.
+    /// Octets of each frame, without FCS, as padded.
     pub frame_len: usize,
+    /// Octets of padding among them, by this line or one before.
+    pub padding: usize,
     /// Octet times of each frame.
     pub line_len: usize,
     /// Frames per second when the line is full.
@@ -93,17 +96,24 @@ impl Stack {
     /// core line another.
     pub fn ceiling(&self, access_bps: u64, core_bps: u64) -> Result<Ceiling, StackError> {
         let layout = self.layout()?;
-        let load = |line, bits_per_second: u64, frame_len| {
+        let load = |line, bits_per_second: u64, frame_len: usize, bare: usize| {
             let line_len = line_len(frame_len);
             let frames_per_second = bits_per_second as f64 / (line_len * 8) as f64;
-            LineLoad { line, bits_per_second, frame_len, line_len, frames_per_second }
+            let frame_len = frame_len.max(FRAME_LEN_MIN);
+            let padding = frame_len.saturating_sub(bare);
+            LineLoad { line, bits_per_second, frame_len, padding, line_len, frames_per_second }
         };
-        let access = load(Line::Access, access_bps, layout.user_len);
-        let core = load(Line::Core, core_bps, layout.wire_len());
         let first_provider = self.transforms().iter().position(|transform| transform.is_provider());
+        // The customer's edge has the access line before it, the provider's the one between them.
+        let by_line = |at| at == 0 || Some(at) == first_provider;
+        let padded = Layout::between_lines(self.frame(), self.transforms(), by_line)?;
+        let access = load(Line::Access, access_bps, layout.user_len, layout.user_len);
+        let core = load(Line::Core, core_bps, padded.wire_len(), layout.wire_len());
         let before_provider = first_provider.and_then(|at| at.checked_sub(1));
-        let attached = before_provider.and_then(|at| layout.stages.get(at));
-        let attachment = attached.map(|stage| load(Line::Attachment, access_bps, stage.len));
+        let attachment = before_provider.and_then(|at| {
+            let (padded, bare) = (padded.stages.get(at)?.len, layout.stages.get(at)?.len);
+            Some(load(Line::Attachment, access_bps, padded, bare))
+        });
         let lines: Vec<LineLoad> =
             [Some(access), attachment, Some(core)].into_iter().flatten().collect();
         // The first of the slowest: a line that is no slower than one before it limits nothing.

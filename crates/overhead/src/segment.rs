@@ -11,6 +11,8 @@ pub enum SegmentKind {
     MacAddresses,
     EtherType,
     Payload,
+    /// Octets behind a short frame that an Ethernet line put on.
+    Padding,
     EspHeader,
     EspIv(&'static str),
     EspPadding,
@@ -52,6 +54,7 @@ impl SegmentKind {
             Self::MacAddresses => ("MAC addresses", "802.3 cl. 3.2"),
             Self::EtherType => ("EtherType", "802.3 cl. 3.2"),
             Self::Payload => ("payload", "the user's"),
+            Self::Padding => ("padding", "802.3 cl. 3.2.8"),
             Self::EspHeader => ("ESP header", "RFC 4303 §2.1-2.2"),
             Self::EspIv(rule) => ("ESP IV", rule),
             Self::EspPadding => ("ESP padding", "RFC 4303 §2.4"),

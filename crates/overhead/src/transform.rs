@@ -155,6 +155,11 @@ impl Transform {
         )
     }
 
+    /// True if it takes the IP packet, by the packet's own length, and not the whole frame.
+    pub(crate) fn takes_packet(&self) -> bool {
+        matches!(self, Self::Esp(_) | Self::Ah(_) | Self::L3vpn { .. })
+    }
+
     /// Its name, if the data plane does not carry it and only the calculator knows it.
     pub fn calculation_only(&self) -> Option<&'static str> {
         match self {

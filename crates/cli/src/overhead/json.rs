@@ -98,6 +98,7 @@ fn load_object(stack: &Stack, lines: Lines) -> Result<Value, StackError> {
                 "line": line_key(load.line),
                 "bits_per_second": load.bits_per_second,
                 "frame_bytes": load.frame_len,
+                "padding_bytes": load.padding,
                 "line_bytes": load.line_len,
                 "frames_per_second": load.frames_per_second,
             })

@@ -12,8 +12,8 @@ use super::{Lines, grouped, rate_text};
 use crate::paint::Paint;
 use anstyle::AnsiColor;
 use ferrule_overhead::{
-    FCS, GAP, Layout, Line, MtuReport, PREAMBLE, Protection, Segment, SegmentKind, Stack,
-    StackError,
+    FCS, FRAME_LEN_MIN, GAP, Layout, Line, MtuReport, PREAMBLE, Protection, Segment, SegmentKind,
+    Stack, StackError,
 };
 
 /// A payload longer than this is drawn shortened, so that headers keep their proportions.
@@ -35,7 +35,7 @@ pub fn page(paint: Paint, stack: &Stack, lines: Lines) -> Result<String, StackEr
     text += &ledger(paint, stack, &layout);
     text += &loads(paint, stack, lines)?;
     text += &mtus(paint, stack, lines)?;
-    text += &remarks(paint, stack, &layout, lines);
+    text += &remarks(paint, stack, &layout, lines)?;
     Ok(text)
 }
 
@@ -255,7 +255,12 @@ fn mtu_row(paint: Paint, report: MtuReport, remark: &str) -> String {
     )
 }
 
-fn remarks(paint: Paint, stack: &Stack, layout: &Layout, lines: Lines) -> String {
+fn remarks(
+    paint: Paint,
+    stack: &Stack,
+    layout: &Layout,
+    lines: Lines,
+) -> Result<String, StackError> {
     let mut remarks = vec![format!(
         "a buffer needs {} bytes of head room and {} of tail room",
         stack.max_head_room(),
@@ -265,8 +270,8 @@ fn remarks(paint: Paint, stack: &Stack, layout: &Layout, lines: Lines) -> String
     if !parts.is_empty() {
         remarks.push(format!("for calculation only: Ferrule does not carry {}", parts.join(", ")));
     }
-    if layout.user_len < 60 {
-        remarks.push("on an Ethernet line the user's frame is padded to 60 bytes".to_owned());
+    if layout.user_len < FRAME_LEN_MIN {
+        remarks.extend(padding(stack, layout, lines)?);
     }
     if stack.mtu(lines.mtu).is_ok_and(|report| report.mss_ipv6.is_none()) {
         remarks.push("below a user's MTU of 1280 IPv6 does not run (RFC 8200 §5)".to_owned());
@@ -275,5 +280,23 @@ fn remarks(paint: Paint, stack: &Stack, layout: &Layout, lines: Lines) -> String
     for remark in remarks {
         text += &format!("  {remark}\n");
     }
-    text
+    Ok(text)
+}
+
+/// The way of a short frame's padding: the ledger has the frame as the user made it, the loads
+/// have it as it comes from the access line.
+fn padding(stack: &Stack, layout: &Layout, lines: Lines) -> Result<Vec<String>, StackError> {
+    let ceiling = stack.ceiling(lines.access_bps, lines.core_bps)?;
+    let core = ceiling.lines.iter().find(|load| load.line == Line::Core);
+    let mut remarks =
+        vec![format!("on an Ethernet line the user's frame is padded to {FRAME_LEN_MIN} bytes")];
+    if let Some(core) = core
+        && core.frame_len > layout.wire_len().max(FRAME_LEN_MIN)
+    {
+        remarks.push(format!(
+            "it is carried on with its padding: {} bytes that the ledger does not have",
+            core.padding
+        ));
+    }
+    Ok(remarks)
 }

@@ -3,7 +3,7 @@
 use super::{OverheadArgs, Refusal, grouped, rate, rate_text};
 use crate::paint::Paint;
 use clap::Parser;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Parser)]
 struct Typed {
@@ -167,6 +167,24 @@ fn overhead_mtu_option_gives_user_mtu_and_mss() {
     let text = page(&["mpls cw", "--mtu", "40"]);
     assert!(text.contains("cannot carry this stack"), "{text}");
     assert!(page(&["mpls cw", "--mtu", "1000"]).contains("IPv6 does not run"));
+}
+
+#[test]
+fn overhead_short_frame_is_carried_with_its_padding() {
+    let text = page(&["eth ipv4 udp 1 | mpls cw"]);
+    assert!(text.contains("   60 →    84 bytes") && text.contains("   82 →   106 bytes"), "{text}");
+    assert!(text.contains("no loss up to 79.25 %"), "{text}");
+    assert!(text.contains("with its padding: 17 bytes that the ledger does not have"), "{text}");
+    let lines = json(&["eth ipv4 udp 1 | macsec"])["load"]["lines"].clone();
+    assert_eq!((&lines[1]["frame_bytes"], &lines[1]["padding_bytes"]), (&json!(84), &json!(17)));
+    let text = page(&["eth ipv4 udp 1 | esp aes-gcm-128 tunnel"]);
+    assert!(text.contains("padded to 60 bytes") && !text.contains("with its padding"), "{text}");
+}
+
+#[test]
+fn overhead_mtu_is_right_up_to_the_largest() {
+    let text = page(&["mpls cw", "--mtu", "65535"]);
+    assert!(text.contains("line 65535   user 65509   TCP MSS 65469 IPv4, 65449 IPv6"), "{text}");
 }
 
 #[test]

@@ -56,6 +56,68 @@ fn mtu_is_the_largest_packet_that_fits_and_one_more_does_not() {
     }
 }
 
+/// Octet times on each line of the path, without preamble, FCS and gap.
+fn on_lines(text: &str) -> Vec<usize> {
+    let ceiling = stack(text).ceiling(GBIT, GBIT).expect("a ceiling");
+    let lens: Vec<usize> = ceiling.lines.iter().map(|load| load.frame_len).collect();
+    let costs: Vec<usize> = ceiling.lines.iter().map(|load| load.line_len - 24).collect();
+    assert_eq!(lens, costs, "{text}");
+    lens
+}
+
+#[test]
+fn padding_of_a_short_frame_is_carried_where_the_frame_is_taken_whole() {
+    // Of 43 octets a line makes 60, and no device behind it can tell which 17 those were.
+    assert_eq!(on_lines("eth ipv4 udp 1 | mpls cw"), [60, 60 + 22]);
+    assert_eq!(on_lines("eth ipv4 udp 1 | macsec"), [60, 60 + 24]);
+    assert_eq!(on_lines("eth ipv4 udp 1 | macsec sci | mpls cw"), [60, 92, 92 + 22]);
+    assert_eq!(on_lines("eth ipv4 udp 1 | vxlan"), [60, 60 + 50]);
+    assert_eq!(on_lines("eth arp | vlan"), [60, 64]);
+    assert_eq!(on_lines("eth vlan ipv4 udp 1 | mpls strip-tag"), [60, 56 + 18]);
+    // The line between the edges pads what a bridge made short again.
+    assert_eq!(on_lines("eth vlan ipv4 udp 1 | untag | mpls cw"), [60, 60, 60 + 22]);
+    // ESP's own padding follows: 8 + 20 + 20 + 8 + 8 and the frame of 60, whole words.
+    let inside = "eth ipv4 udp 1 | l2tpv3 udp | esp aes-gcm-128 transport";
+    let full = "eth ipv4 udp 18 | l2tpv3 udp | esp aes-gcm-128 transport";
+    assert_eq!(on_lines(inside), on_lines(full));
+    let ceiling = stack("eth ipv4 udp 1 | mpls cw").ceiling(GBIT, GBIT).expect("a ceiling");
+    assert_eq!((ceiling.share * 1000.0).round(), 792.0);
+    assert_eq!(ceiling.lines.iter().map(|load| load.padding).collect::<Vec<_>>(), [17, 17]);
+    let ceiling = stack("eth ipv4 udp 1 | macsec").ceiling(GBIT, GBIT).expect("a ceiling");
+    assert_eq!((ceiling.share * 1000.0).round(), 778.0);
+}
+
+#[test]
+fn padding_of_a_short_frame_is_no_part_of_an_ip_packet() {
+    for text in [
+        "esp aes-gcm-128 tunnel",
+        "esp aes-gcm-128 transport",
+        "ah hmac-sha256-128 tunnel",
+        "vlan | esp aes-cbc-128 hmac-sha1-96 tunnel | mpls cw",
+        "l3vpn 8",
+        "ah hmac-sha256-128 transport | mpls cw",
+    ] {
+        let stack = stack(&format!("eth ipv4 udp 1 | {text}"));
+        let ceiling = stack.ceiling(GBIT, GBIT).expect("a ceiling");
+        let (core, wire) = (ceiling.lines.last(), stack.layout().expect("layout").wire_len());
+        assert_eq!(core.map(|load| (load.frame_len, load.padding)), Some((wire, 0)), "{text}");
+    }
+    // Still short: the core line pads it anew.
+    assert_eq!(on_lines("eth ipv4 udp 1 | l3vpn 1"), [60, 60]);
+}
+
+#[test]
+fn padding_changes_nothing_of_frames_of_60_octets_and_more() {
+    for text in ["mpls cw", "macsec sci | mpls cw", "untag | vxlan", "svlan", "l3vpn 2", "l2tpv3"] {
+        for len in [64, 65, 100, 1500] {
+            let stack = stack(text).resized(len).expect("a size");
+            let ceiling = stack.ceiling(GBIT, GBIT).expect("a ceiling");
+            let core = ceiling.lines.last().map(|load| (load.frame_len, load.padding));
+            assert_eq!(core, Some((stack.layout().expect("layout").wire_len(), 0)), "{stack}");
+        }
+    }
+}
+
 /// Whatever the MTU, what the stack adds is what it takes; no other limit cuts in before.
 #[test]
 fn mtu_near_the_largest_leaves_as_much_as_below() {
