@@ -349,8 +349,12 @@ impl Builder {
     /// Parts of no octets are left out.
     fn insert(&mut self, at: usize, parts: &[Part]) {
         let parts = parts.iter().filter(|&&(_, bytes)| bytes > 0);
-        let (protection, stage) = (Protection::Clear, self.stage);
-        let made = parts.map(|&(kind, bytes)| Segment { kind, bytes, protection, stage });
+        let stage = self.stage;
+        let made = parts.map(|&(kind, bytes)| {
+            let checks = kind.is_check_value();
+            let protection = if checks { Protection::CheckValue } else { Protection::Clear };
+            Segment { kind, bytes, protection, stage }
+        });
         self.segments.splice(at..at, made);
     }
 }

@@ -76,6 +76,10 @@ impl SegmentKind {
         }
     }
 
+    pub(crate) fn is_check_value(self) -> bool {
+        matches!(self, Self::EspIcv(_) | Self::AhIcv(_) | Self::MacsecIcv)
+    }
+
     pub(crate) fn is_tag(self) -> bool {
         matches!(self, Self::Layer(layer) if layer.is_tag())
     }
@@ -90,6 +94,8 @@ impl SegmentKind {
 pub enum Protection {
     /// Reads and could change them.
     Clear,
+    /// Reads the value by which a change of other octets is noticed, and of itself.
+    CheckValue,
     /// Reads them; a change is noticed.
     Authenticated,
     /// The first octets are authenticated only, the rest encrypted (confidentiality offset).
@@ -101,7 +107,7 @@ pub enum Protection {
 impl Protection {
     pub(crate) fn rank(self) -> u8 {
         match self {
-            Self::Clear => 0,
+            Self::Clear | Self::CheckValue => 0,
             Self::Authenticated => 1,
             Self::EncryptedFrom(_) => 2,
             Self::Encrypted => 3,

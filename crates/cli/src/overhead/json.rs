@@ -73,6 +73,7 @@ fn object(stack: &Stack, lines: Lines) -> Result<Value, StackError> {
 fn segment_object(segment: &Segment, offset: usize) -> Value {
     let (protection, encrypted_from) = match segment.protection {
         Protection::Clear => ("clear", None),
+        Protection::CheckValue => ("check value", None),
         Protection::Authenticated => ("authenticated", None),
         Protection::EncryptedFrom(from) => ("encrypted", Some(from)),
         Protection::Encrypted => ("encrypted", Some(0)),

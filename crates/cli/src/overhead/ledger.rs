@@ -161,17 +161,12 @@ fn ledger(paint: Paint, stack: &Stack, layout: &Layout) -> String {
 
 /// Access that others on the last line have to these bytes.
 fn state(segment: &Segment) -> (String, AnsiColor) {
-    match (segment.kind, segment.protection) {
-        (
-            SegmentKind::EspIcv(_) | SegmentKind::AhIcv(_) | SegmentKind::MacsecIcv,
-            Protection::Clear,
-        ) => ("check value".to_owned(), AnsiColor::Magenta),
-        (_, Protection::Clear) => ("clear".to_owned(), AnsiColor::Yellow),
-        (_, Protection::Authenticated) => ("authenticated".to_owned(), AnsiColor::Cyan),
-        (_, Protection::Encrypted) => ("encrypted".to_owned(), AnsiColor::Green),
-        (_, Protection::EncryptedFrom(from)) => {
-            (format!("encr. from {}", from + 1), AnsiColor::Green)
-        }
+    match segment.protection {
+        Protection::Clear => ("clear".to_owned(), AnsiColor::Yellow),
+        Protection::CheckValue => ("check value".to_owned(), AnsiColor::Magenta),
+        Protection::Authenticated => ("authenticated".to_owned(), AnsiColor::Cyan),
+        Protection::Encrypted => ("encrypted".to_owned(), AnsiColor::Green),
+        Protection::EncryptedFrom(from) => (format!("encr. from {}", from + 1), AnsiColor::Green),
     }
 }
 

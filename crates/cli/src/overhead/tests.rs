@@ -182,6 +182,18 @@ fn overhead_short_frame_is_carried_with_its_padding() {
 }
 
 #[test]
+fn overhead_json_and_table_say_the_same_of_check_values() {
+    for stack in ["macsec", "esp aes-gcm-128", "ah hmac-sha256-128"] {
+        assert!(page(&[stack]).contains("check value"), "{stack}");
+        let one = json(&[stack]);
+        let ledger = one["ledger"].as_array().expect("a ledger");
+        let icv =
+            ledger.iter().find(|row| row["layer"].as_str().is_some_and(|l| l.ends_with("ICV")));
+        assert_eq!(icv.map(|row| &row["protection"]), Some(&json!("check value")), "{stack}");
+    }
+}
+
+#[test]
 fn overhead_mtu_is_right_up_to_the_largest() {
     let text = page(&["mpls cw", "--mtu", "65535"]);
     assert!(text.contains("line 65535   user 65509   TCP MSS 65469 IPv4, 65449 IPv6"), "{text}");

@@ -2,8 +2,8 @@
 
 use super::{stack, wire};
 use crate::{
-    Ah, IpVersion, Layer, Mode, Protection, SegmentKind, Stack, Transform, UserFrame, esp_ciphers,
-    esp_suites,
+    Ah, IpVersion, Layer, Mode, Protection, Segment, SegmentKind, Stack, Transform, UserFrame,
+    esp_ciphers, esp_suites,
 };
 use ferrule_base::Rng;
 use ferrule_crypto::{Aes, Mac, Suite};
@@ -185,6 +185,21 @@ fn macsec_protection_follows_the_options() {
     assert!(offset.contains(&(SegmentKind::Layer(Layer::Ipv4), Protection::Authenticated)));
     assert!(offset.contains(&(SegmentKind::Layer(Layer::Udp), Protection::EncryptedFrom(4))));
     assert!(offset.contains(&(SegmentKind::Payload, Protection::Encrypted)));
+}
+
+#[test]
+fn check_values_are_told_from_octets_in_the_clear() {
+    let check_values = |text: &str| -> Vec<SegmentKind> {
+        let layout = stack(text).layout().expect("layout");
+        let seen = |segment: &&Segment| segment.protection == Protection::CheckValue;
+        layout.segments.iter().filter(seen).map(|segment| segment.kind).collect()
+    };
+    for text in ["macsec", "esp aes-gcm-128", "ah hmac-sha256-128", "ah aes-gmac-128 transport"] {
+        assert_eq!(check_values(&format!("{text} | mpls cw")).len(), 1, "{text}");
+    }
+    // MACsec hides the check value of the ESP inside.
+    let both = check_values("esp aes-gcm-128 tunnel | macsec sci");
+    assert_eq!(both, [SegmentKind::MacsecIcv]);
 }
 
 #[test]
