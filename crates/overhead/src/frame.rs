@@ -167,6 +167,16 @@ impl UserFrame {
         self.layers.iter().filter(link).map(|layer| layer.header_len()).sum()
     }
 
+    /// True if an IP packet stands behind Ethernet and its tags.
+    pub fn carries_ip(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer, Layer::Ipv4 | Layer::Ipv6))
+    }
+
+    /// True if the payload may have any size, which ARP's may not.
+    pub fn is_resizable(&self) -> bool {
+        self.layers.last() != Some(&Layer::Arp)
+    }
+
     /// Octets behind the Ethernet header and VLAN tags: the IP packet, or other payload.
     pub fn packet_len(&self) -> usize {
         self.len() - self.link_header_len()

@@ -80,11 +80,13 @@ pub struct Ceiling {
 pub struct MtuReport {
     /// The MTU of the line that carries the whole stack.
     pub line_mtu: usize,
-    /// The largest IP packet of the user that fits: the MTU to configure on the user's side.
+    /// The most octets behind the user's Ethernet and tags that fit; of an IP packet, the MTU to
+    /// configure on the user's side.
     pub user_mtu: usize,
-    /// TCP's MSS over IPv4, without options (RFC 9293 section 3.7.1).
+    /// TCP's MSS over IPv4, without options (RFC 9293 section 3.7.1); `None` if the user's frame
+    /// carries no IP packet.
     pub mss_ipv4: Option<usize>,
-    /// TCP's MSS over IPv6; `None` below 1280, where IPv6 does not run (RFC 8200 section 5).
+    /// TCP's MSS over IPv6; `None` also below 1280, where IPv6 does not run (RFC 8200 section 5).
     pub mss_ipv6: Option<usize>,
 }
 
@@ -149,11 +151,13 @@ impl Stack {
             if fits(middle) { good = middle } else { bad = middle }
         }
         let user_mtu = good - link;
-        let mss_ipv6 = user_mtu.checked_sub(60).filter(|_| user_mtu >= IPV6_MTU_MIN);
-        Ok(MtuReport { line_mtu, user_mtu, mss_ipv4: user_mtu.checked_sub(40), mss_ipv6 })
+        let ip = Some(user_mtu).filter(|_| self.frame().carries_ip());
+        let mss_ipv4 = ip.and_then(|mtu| mtu.checked_sub(40));
+        let mss_ipv6 = ip.filter(|&mtu| mtu >= IPV6_MTU_MIN).and_then(|mtu| mtu.checked_sub(60));
+        Ok(MtuReport { line_mtu, user_mtu, mss_ipv4, mss_ipv6 })
     }
 
-    /// The MTU that the core line needs so that the user's IP packets of `user_mtu` pass whole.
+    /// The MTU that the core line needs so that the user's packets of `user_mtu` pass whole.
     pub fn line_mtu_for(&self, user_mtu: usize) -> Result<usize, StackError> {
         let frame_len = user_mtu.saturating_add(self.frame().link_header_len());
         Ok(self.layout_of(frame_len)?.mtu_len())

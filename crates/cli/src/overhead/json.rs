@@ -124,9 +124,11 @@ fn line_key(line: Line) -> &'static str {
 /// `null` for the user's side where the line's MTU cannot carry the stack.
 fn mtu_object(stack: &Stack, lines: Lines) -> Value {
     let report = stack.mtu(lines.mtu).ok();
+    let of = |applies: bool| report.filter(|_| applies).map(|report| report.user_mtu);
     json!({
         "line": lines.mtu,
-        "user": report.map(|report| report.user_mtu),
+        "user": of(stack.frame().carries_ip()),
+        "user_payload": of(stack.frame().is_resizable()),
         "mss_ipv4": report.and_then(|report| report.mss_ipv4),
         "mss_ipv6": report.and_then(|report| report.mss_ipv6),
         "line_for_user_1500": stack.line_mtu_for(1500).ok(),

@@ -218,10 +218,15 @@ pub fn percent(share: f64) -> String {
 }
 
 fn mtus(paint: Paint, stack: &Stack, lines: Lines) -> Result<String, StackError> {
-    let about = "line: all behind Ethernet and its tags; user: an IP packet";
+    let frame = stack.frame();
+    let about = match (frame.carries_ip(), frame.is_resizable()) {
+        (true, _) => "line: all behind Ethernet and its tags; user: an IP packet",
+        (false, true) => "line and user: all behind Ethernet and its tags",
+        (false, false) => "all behind Ethernet and its tags",
+    };
     let mut text = format!("\n{}   {}\n", paint.bold("MTU"), paint.faint(about));
     match stack.mtu(lines.mtu) {
-        Ok(report) => text += &mtu_row(paint, report, ""),
+        Ok(report) => text += &mtu_row(paint, stack, report, "")?,
         Err(error) => {
             let help = error.help.as_deref().unwrap_or_default();
             text += &format!("  {}: {help}\n", paint.fault(&error.message));
@@ -230,24 +235,37 @@ fn mtus(paint: Paint, stack: &Stack, lines: Lines) -> Result<String, StackError>
     if let Ok(needed) = stack.line_mtu_for(1500)
         && needed != lines.mtu
     {
-        text += &mtu_row(paint, stack.mtu(needed)?, "the least for 1500");
+        text += &mtu_row(paint, stack, stack.mtu(needed)?, "the least for 1500")?;
     }
     Ok(text)
 }
 
-fn mtu_row(paint: Paint, report: MtuReport, remark: &str) -> String {
+/// MTU and MSS for an IP packet, MTU alone for a payload without a name, and for a frame of one
+/// size what it takes.
+fn mtu_row(
+    paint: Paint,
+    stack: &Stack,
+    report: MtuReport,
+    remark: &str,
+) -> Result<String, StackError> {
     let mss = |mss: Option<usize>| mss.map_or("none".to_owned(), |mss| mss.to_string());
-    let row = format!(
-        "  line {:>5}   user {:>5}   TCP MSS {:>5} IPv4, {:>5} IPv6",
-        report.line_mtu,
-        paint.bold(format!("{:>5}", report.user_mtu)),
-        mss(report.mss_ipv4),
-        mss(report.mss_ipv6),
-    );
-    format!(
-        "{row}{}\n",
-        if remark.is_empty() { String::new() } else { paint.faint(format!("   {remark}")) }
-    )
+    let mut row = format!("  line {:>5}", report.line_mtu);
+    if stack.frame().is_resizable() {
+        row += &format!("   user {}", paint.bold(format!("{:>5}", report.user_mtu)));
+    } else {
+        row += &format!("   this frame, always of one size, has {}", stack.layout()?.mtu_len());
+    }
+    if stack.frame().carries_ip() {
+        row += &format!(
+            "   TCP MSS {:>5} IPv4, {:>5} IPv6",
+            mss(report.mss_ipv4),
+            mss(report.mss_ipv6)
+        );
+    }
+    if !remark.is_empty() {
+        row += &paint.faint(format!("   {remark}"));
+    }
+    Ok(row + "\n")
 }
 
 fn remarks(
@@ -268,7 +286,8 @@ fn remarks(
     if layout.user_len < FRAME_LEN_MIN {
         remarks.extend(padding(stack, layout, lines)?);
     }
-    if stack.mtu(lines.mtu).is_ok_and(|report| report.mss_ipv6.is_none()) {
+    let no_ipv6 = |report: MtuReport| report.mss_ipv6.is_none() && stack.frame().carries_ip();
+    if stack.mtu(lines.mtu).is_ok_and(no_ipv6) {
         remarks.push("below a user's MTU of 1280 IPv6 does not run (RFC 8200 §5)".to_owned());
     }
     let mut text = format!("\n{}\n", paint.bold("Notes"));

@@ -42,7 +42,7 @@ impl Numbers {
             sealing,
             share: ceiling.share,
             limit: ceiling.limit,
-            user_mtu: mtu.map(|report| report.user_mtu),
+            user_mtu: mtu.filter(|_| stack.frame().is_resizable()).map(|report| report.user_mtu),
             mss: [mtu.and_then(|report| report.mss_ipv4), mtu.and_then(|report| report.mss_ipv6)],
         })
     }

@@ -194,6 +194,26 @@ fn overhead_json_and_table_say_the_same_of_check_values() {
 }
 
 #[test]
+fn overhead_mtu_speaks_of_ip_only_where_the_frame_carries_it() {
+    let text = page(&["eth arp | macsec"]);
+    assert!(text.contains("line  1500   this frame, always of one size, has 52\n"), "{text}");
+    for absent in ["MSS", "IPv6", "IP packet", "user "] {
+        let mtu = text.split("\nMTU").nth(1).expect("MTU");
+        assert!(!mtu.contains(absent), "{absent}: {text}");
+    }
+    let text = page(&["eth vlan 90 | macsec sci", "--mtu", "1000"]);
+    assert!(text.contains("line  1000   user   964\n"), "{text}");
+    assert!(!text.contains("MSS") && !text.contains("IPv6"), "{text}");
+    let mtu = |stack| json(&[stack])["mtu"].clone();
+    let (arp, plain, ip) = (mtu("eth arp"), mtu("eth 46"), mtu("eth ipv4 26"));
+    for (mtu, user, payload) in
+        [(arp, None, None), (plain, None, Some(1500)), (ip, Some(1500), Some(1500))]
+    {
+        assert_eq!((&mtu["user"], &mtu["user_payload"]), (&json!(user), &json!(payload)));
+    }
+}
+
+#[test]
 fn overhead_mtu_is_right_up_to_the_largest() {
     let text = page(&["mpls cw", "--mtu", "65535"]);
     assert!(text.contains("line 65535   user 65509   TCP MSS 65469 IPv4, 65449 IPv6"), "{text}");

@@ -174,6 +174,18 @@ fn mtu_below_1280_carries_no_ipv6() {
 }
 
 #[test]
+fn mtu_of_a_payload_that_is_no_ip_packet_has_no_mss() {
+    let mtu = |text: &str| {
+        let report = stack(text).mtu(1500).expect("it fits");
+        (report.user_mtu, report.mss_ipv4, report.mss_ipv6)
+    };
+    assert_eq!(mtu("eth arp"), (28, None, None));
+    assert_eq!(mtu("eth vlan 46 | macsec sci"), (1500 - 36, None, None));
+    assert!(stack("eth vlan ipv6").frame().carries_ip() && !stack("eth 46").frame().carries_ip());
+    assert!(stack("eth 46").frame().is_resizable() && !stack("eth arp").frame().is_resizable());
+}
+
+#[test]
 fn mtu_too_small_for_the_stack_says_what_it_takes() {
     let error = stack("esp aes-gcm-128 tunnel | mpls cw").mtu(60).expect_err("it cannot fit");
     let help = error.help.expect("what to do");
