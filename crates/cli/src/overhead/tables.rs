@@ -74,6 +74,22 @@ fn preamble(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, StackErr
     ))
 }
 
+/// Stacks whose frame does not fit the line's MTU, each with the MTU that it needs.
+fn too_long(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, StackError> {
+    let mut text = String::new();
+    for row in rows {
+        let needed = row.stack.layout()?.mtu_len();
+        if needed > lines.mtu {
+            text += &format!("  needs {needed:>5}  {}\n", row.stack.transforms_text());
+        }
+    }
+    if text.is_empty() {
+        return Ok(text);
+    }
+    let heading = paint.fault(format!("these do not fit a line MTU of {}:", lines.mtu));
+    Ok(format!("\n{heading} they would be fragmented or dropped\n{text}"))
+}
+
 fn number(value: Option<usize>) -> String {
     value.map_or("–".to_owned(), |value| value.to_string())
 }
@@ -121,6 +137,7 @@ pub fn gallery(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, Stack
             if inline { format!("  {words}") } else { format!("\n      {words}") },
         );
     }
+    text += &too_long(paint, rows, lines)?;
     text += &format!(
         "\n{}\n  ferrule overhead 'esp aes-gcm-128 tunnel | mpls cw'\n  ferrule overhead eth ipv4 \
          tcp 1460 --compare 'macsec sci' 'esp aes-gcm-256'\n  ferrule overhead --help\n",
@@ -175,5 +192,5 @@ pub fn compare(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, Stack
     if marked {
         text += "\n* for calculation only: Ferrule does not carry it\n";
     }
-    Ok(text)
+    Ok(text + &too_long(paint, rows, lines)?)
 }

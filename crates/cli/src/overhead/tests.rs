@@ -170,6 +170,28 @@ fn overhead_mtu_option_gives_user_mtu_and_mss() {
 }
 
 #[test]
+fn overhead_says_that_a_frame_does_not_fit_the_line() {
+    let stack = "eth ipv4 tcp 1460 | esp aes-gcm-128 tunnel";
+    let text = page(&[stack, "--mtu", "1500"]);
+    let after_load = text.split("no loss up to 96.49 %").nth(1).expect("a load");
+    assert!(after_load.contains("does not fit a line MTU of 1500: it needs 1556\n"), "{text}");
+    assert!(after_load.contains("it would be fragmented or dropped"), "{text}");
+    assert!(!page(&[stack, "--mtu", "1556"]).contains("does not fit"));
+    let mtu = |line: &str| json(&[stack, "--mtu", line])["mtu"].clone();
+    assert_eq!(
+        (&mtu("1500")["frame_fits"], &mtu("1500")["line_for_frame"]),
+        (&json!(false), &json!(1556))
+    );
+    assert_eq!(mtu("1556")["frame_fits"], true);
+    let text =
+        page(&["eth ipv4 tcp 1460", "--compare", "macsec sci", "l3vpn 1", "esp null hmac-sha1-96"]);
+    assert!(text.contains("these do not fit a line MTU of 1500"), "{text}");
+    assert_eq!(columns(&text, "needs  1532"), ["needs", "1532", "macsec", "sci", "gcm-aes-128"]);
+    assert!(page(&["--frame", "1600"]).contains("needs  1608  mpls cw\n"));
+    assert!(!page(&[]).contains("do not fit"));
+}
+
+#[test]
 fn overhead_short_frame_is_carried_with_its_padding() {
     let text = page(&["eth ipv4 udp 1 | mpls cw"]);
     assert!(text.contains("   60 →    84 bytes") && text.contains("   82 →   106 bytes"), "{text}");
