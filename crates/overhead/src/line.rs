@@ -6,7 +6,7 @@
 
 use crate::Stack;
 use crate::error::StackError;
-use crate::frame::PACKET_LEN_MAX;
+use crate::frame::{PACKET_LEN_MAX, UserFrame};
 use crate::layout::Layout;
 
 /// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
@@ -94,6 +94,19 @@ pub struct MtuReport {
 const IPV6_MTU_MIN: usize = 1280;
 
 impl Stack {
+    /// Place of the provider's first transformation.
+    fn first_provider(&self) -> Option<usize> {
+        self.transforms().iter().position(|transform| transform.is_provider())
+    }
+
+    /// A frame behind the last transformation, with the padding of the lines on the way: the
+    /// customer's edge has the access line before it, the provider's the one between them.
+    fn padded(&self, frame: &UserFrame) -> Result<Layout, StackError> {
+        let provider = self.first_provider();
+        let by_line = |at| at == 0 || Some(at) == provider;
+        Layout::between_lines(frame, self.transforms(), by_line)
+    }
+
     /// The highest loss-free load when access line and attachment circuit have one rate and the
     /// core line another.
     pub fn ceiling(&self, access_bps: u64, core_bps: u64) -> Result<Ceiling, StackError> {
@@ -105,13 +118,10 @@ impl Stack {
             let padding = frame_len.saturating_sub(bare);
             LineLoad { line, bits_per_second, frame_len, padding, line_len, frames_per_second }
         };
-        let first_provider = self.transforms().iter().position(|transform| transform.is_provider());
-        // The customer's edge has the access line before it, the provider's the one between them.
-        let by_line = |at| at == 0 || Some(at) == first_provider;
-        let padded = Layout::between_lines(self.frame(), self.transforms(), by_line)?;
+        let padded = self.padded(self.frame())?;
         let access = load(Line::Access, access_bps, layout.user_len, layout.user_len);
         let core = load(Line::Core, core_bps, padded.wire_len(), layout.wire_len());
-        let before_provider = first_provider.and_then(|at| at.checked_sub(1));
+        let before_provider = self.first_provider().and_then(|at| at.checked_sub(1));
         let attachment = before_provider.and_then(|at| {
             let (padded, bare) = (padded.stages.get(at)?.len, layout.stages.get(at)?.len);
             Some(load(Line::Attachment, access_bps, padded, bare))
@@ -134,11 +144,12 @@ impl Stack {
     pub fn mtu(&self, line_mtu: usize) -> Result<MtuReport, StackError> {
         let link = self.frame().link_header_len();
         let least = self.frame().headers_len();
-        let fits = |frame_len: usize| {
-            self.layout_of(frame_len).is_ok_and(|layout| layout.mtu_len() <= line_mtu)
+        let needs = |frame_len| -> Result<usize, StackError> {
+            Ok(self.padded(&self.frame().resized(frame_len)?)?.mtu_len())
         };
+        let fits = |frame_len| needs(frame_len).is_ok_and(|octets| octets <= line_mtu);
         if !fits(least) {
-            let needed = self.layout_of(least)?.mtu_len();
+            let needed = needs(least)?;
             return Err(StackError::new(format!(
                 "a line MTU of {line_mtu} cannot carry this stack even with an empty payload"
             ))
@@ -160,6 +171,11 @@ impl Stack {
     /// The MTU that the core line needs so that the user's packets of `user_mtu` pass whole.
     pub fn line_mtu_for(&self, user_mtu: usize) -> Result<usize, StackError> {
         let frame_len = user_mtu.saturating_add(self.frame().link_header_len());
-        Ok(self.layout_of(frame_len)?.mtu_len())
+        Ok(self.padded(&self.frame().resized(frame_len)?)?.mtu_len())
+    }
+
+    /// The MTU that the core line needs so that the stack's own frame passes whole.
+    pub fn line_mtu(&self) -> Result<usize, StackError> {
+        Ok(self.padded(self.frame())?.mtu_len())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Lines;
 use super::tables::Row;
-use ferrule_overhead::{Layout, Line, Protection, Segment, Stack, StackError};
+use ferrule_overhead::{Line, Protection, Segment, Stack, StackError};
 use serde_json::{Value, json};
 
 /// One stack, with its ledger.
@@ -63,7 +63,7 @@ fn object(stack: &Stack, lines: Lines) -> Result<Value, StackError> {
         "stages": stages,
         "ledger": ledger,
         "load": load_object(stack, lines)?,
-        "mtu": mtu_object(stack, &layout, lines),
+        "mtu": mtu_object(stack, lines)?,
         "head_room_max": stack.max_head_room(),
         "tail_room_max": stack.max_tail_room(),
         "calculation_only": stack.calculation_only(),
@@ -123,17 +123,17 @@ fn line_key(line: Line) -> &'static str {
 
 /// `null` for the user's side where the line's MTU cannot carry the stack; `user` and MSS also
 /// where the user's frame is no IP packet, `user_payload` where it has one size.
-fn mtu_object(stack: &Stack, layout: &Layout, lines: Lines) -> Value {
-    let report = stack.mtu(lines.mtu).ok();
+fn mtu_object(stack: &Stack, lines: Lines) -> Result<Value, StackError> {
+    let (report, needed) = (stack.mtu(lines.mtu).ok(), stack.line_mtu()?);
     let of = |applies: bool| report.filter(|_| applies).map(|report| report.user_mtu);
-    json!({
+    Ok(json!({
         "line": lines.mtu,
         "user": of(stack.frame().carries_ip()),
         "user_payload": of(stack.frame().is_resizable()),
         "mss_ipv4": report.and_then(|report| report.mss_ipv4),
         "mss_ipv6": report.and_then(|report| report.mss_ipv6),
         "line_for_user_1500": stack.line_mtu_for(1500).ok(),
-        "line_for_frame": layout.mtu_len(),
-        "frame_fits": layout.mtu_len() <= lines.mtu,
-    })
+        "line_for_frame": needed,
+        "frame_fits": needed <= lines.mtu,
+    }))
 }

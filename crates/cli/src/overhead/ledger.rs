@@ -33,7 +33,7 @@ pub fn page(paint: Paint, stack: &Stack, lines: Lines) -> Result<String, StackEr
     let mut text = headline(paint, stack, &layout);
     text += &stages(paint, stack, &layout);
     text += &ledger(paint, stack, &layout);
-    text += &loads(paint, stack, &layout, lines)?;
+    text += &loads(paint, stack, lines)?;
     text += &mtus(paint, stack, lines)?;
     text += &remarks(paint, stack, &layout, lines)?;
     Ok(text)
@@ -177,7 +177,7 @@ fn author(stack: &Stack, stage: usize) -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-fn loads(paint: Paint, stack: &Stack, layout: &Layout, lines: Lines) -> Result<String, StackError> {
+fn loads(paint: Paint, stack: &Stack, lines: Lines) -> Result<String, StackError> {
     let ceiling = stack.ceiling(lines.access_bps, lines.core_bps)?;
     let added = format!("preamble {PREAMBLE}, FCS {FCS}, gap {GAP} counted");
     let mut text = format!("\n{}  {}\n", paint.bold("Load"), paint.faint(added));
@@ -207,15 +207,11 @@ fn loads(paint: Paint, stack: &Stack, layout: &Layout, lines: Lines) -> Result<S
             limit.name()
         ),
     };
-    if layout.mtu_len() > lines.mtu {
-        text += &format!(
-            "  {}\n  it would be fragmented or dropped\n",
-            paint.fault(format!(
-                "this frame does not fit a line MTU of {}: it needs {}",
-                lines.mtu,
-                layout.mtu_len()
-            ))
-        );
+    let needed = stack.line_mtu()?;
+    if needed > lines.mtu {
+        let fault =
+            format!("this frame does not fit a line MTU of {}: it needs {needed}", lines.mtu);
+        text += &format!("  {}\n  it would be fragmented or dropped\n", paint.fault(fault));
     }
     Ok(text)
 }
@@ -263,7 +259,7 @@ fn mtu_row(
     if stack.frame().is_resizable() {
         row += &format!("   user {}", paint.bold(format!("{:>5}", report.user_mtu)));
     } else {
-        row += &format!("   this frame, always of one size, has {}", stack.layout()?.mtu_len());
+        row += &format!("   this frame, always of one size, has {}", stack.line_mtu()?);
     }
     if stack.frame().carries_ip() {
         row += &format!(

@@ -78,7 +78,7 @@ fn preamble(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, StackErr
 fn too_long(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, StackError> {
     let mut text = String::new();
     for row in rows {
-        let needed = row.stack.layout()?.mtu_len();
+        let needed = row.stack.line_mtu()?;
         if needed > lines.mtu {
             text += &format!("  needs {needed:>5}  {}\n", row.stack.transforms_text());
         }

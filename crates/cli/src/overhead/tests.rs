@@ -218,7 +218,7 @@ fn overhead_json_and_table_say_the_same_of_check_values() {
 #[test]
 fn overhead_mtu_speaks_of_ip_only_where_the_frame_carries_it() {
     let text = page(&["eth arp | macsec"]);
-    assert!(text.contains("line  1500   this frame, always of one size, has 52\n"), "{text}");
+    assert!(text.contains("line  1500   this frame, always of one size, has 70\n"), "{text}");
     for absent in ["MSS", "IPv6", "IP packet", "user "] {
         let mtu = text.split("\nMTU").nth(1).expect("MTU");
         assert!(!mtu.contains(absent), "{absent}: {text}");

@@ -88,6 +88,16 @@ fn padding_of_a_short_frame_is_carried_where_the_frame_is_taken_whole() {
 }
 
 #[test]
+fn padding_that_is_carried_counts_against_the_line_mtu() {
+    assert_eq!(stack("eth arp | mpls cw").line_mtu(), Ok(60 + 8));
+    assert_eq!(stack("eth arp").line_mtu(), Ok(28));
+    assert_eq!(stack("eth ipv4 udp 1 | esp aes-gcm-128 tunnel").line_mtu(), Ok(20 + 16 + 32 + 16));
+    let stack = stack("eth ipv4 udp 1 | mpls cw");
+    assert!(stack.mtu(67).is_err_and(|error| error.help.is_some_and(|help| help.contains("68"))));
+    assert_eq!(stack.mtu(68).map(|report| report.user_mtu), Ok(46));
+}
+
+#[test]
 fn padding_of_a_short_frame_is_no_part_of_an_ip_packet() {
     for text in [
         "esp aes-gcm-128 tunnel",
