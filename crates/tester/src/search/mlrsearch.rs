@@ -67,7 +67,8 @@ impl Goal {
         let share = f64::from(phase) / f64::from(PHASES);
         let (first, last) = (self.initial.as_secs_f64(), self.last.as_secs_f64());
         let secs = first * (last / first).powf(share);
-        let last = Duration::from_secs_f64(secs).min(self.last);
+        // Without a first length there is none between it and the last.
+        let last = Duration::try_from_secs_f64(secs).map_or(self.last, |d| d.min(self.last));
         let width = (self.width * 2f64.powi((PHASES - phase) as i32)).min(0.5);
         Self { last, sum: last, width, ..*self }
     }
@@ -170,7 +171,9 @@ pub fn mlrsearch(
     let Some(max) = range.top(plan) else {
         return broken("the highest load is not known: give the line's rate (--line) or --max");
     };
-    if goals.iter().any(|g| !(0.0..1.0).contains(&g.exceed_ratio) || g.initial.is_zero()) {
+    let is_wrong =
+        |g: &Goal| !(0.0..1.0).contains(&g.exceed_ratio) || g.initial.is_zero() || g.last.is_zero();
+    if goals.iter().any(is_wrong) {
         return broken("a goal's exceed ratio is at least 0 and below 1, its trials take time");
     }
     let min = range.min.min(max);
@@ -292,8 +295,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// Trial Loss Ratio: what could not be sent counts as lost, for nothing is known
-/// of the load that was asked for.
+/// Trial Loss Ratio: what could not be sent counts as lost, and so does a trial without
+/// a frame, for nothing is known of the load that was asked for.
 fn ratio(measured: &Measured) -> f64 {
     measured.loss_ratio()
 }
@@ -315,6 +318,16 @@ mod tests {
     fn goal(exceed_ratio: f64, sum: u64) -> Goal {
         let last = Duration::from_secs(10);
         Goal { exceed_ratio, sum: Duration::from_secs(sum), ..Goal::new(0.0, last) }
+    }
+
+    #[test]
+    fn goals_without_a_length_of_trial_have_a_time() {
+        let timing = Timing::new(Duration::ZERO);
+        assert_eq!(time(timing, &[Goal::new(0.0, Duration::ZERO)]), Duration::ZERO);
+        // An eighth of a nanosecond is none.
+        let short = Goal::new(0.0, Duration::from_nanos(1));
+        assert!(short.initial.is_zero() && time(timing, &[short]) > Duration::ZERO);
+        assert_eq!(short.phase(1).last, short.last);
     }
 
     #[test]
