@@ -20,6 +20,9 @@ pub const LINE_OVERHEAD: usize = 24;
 /// The smallest Ethernet frame without its FCS; shorter ones are padded.
 pub const FRAME_MIN: usize = 60;
 
+/// The most frames a second that a stream has: a line of 1 Tbit/s carries fewer of the smallest.
+pub const FRAMES_MAX: u64 = 2_000_000_000;
+
 /// Bits that a frame of `len` octets (without FCS) occupies on a line.
 pub const fn line_bits(len: usize) -> u64 {
     let len = if len < FRAME_MIN { FRAME_MIN } else { len };
@@ -63,6 +66,13 @@ impl Rate {
             ),
         };
         (den != 0).then_some((num, den))
+    }
+
+    /// True if frames of `len` octets come faster than any stream's, [`FRAMES_MAX`].
+    pub fn is_too_fast(self, len: usize, line: Option<u64>) -> bool {
+        let most = u128::from(FRAMES_MAX);
+        let nanos = self.nanos(len, line);
+        nanos.is_some_and(|(num, den)| num.saturating_mul(most) < den.saturating_mul(1_000_000_000))
     }
 
     /// Frames a second for frames of `len` octets, for people.
@@ -127,7 +137,10 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("`{text}` is not a rate: write 10kpps, 2.5Mpps, 900Mbit/s or 80% (of the line)")
+            format!(
+                "`{text}` is not a rate: write 10kpps, 2.5Mpps, 900Mbit/s or 80% (of the line, so 100% \
+                 at most)"
+            )
         };
         let fits = |value: u128| u64::try_from(value).map_err(|_| wrong());
         let text = text.trim();

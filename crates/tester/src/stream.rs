@@ -138,6 +138,20 @@ impl Stream {
         u64::try_from(self.after.as_nanos()).ok()?.checked_add(phase)
     }
 
+    /// True if its rate is more than a line of this rate carries of its frames; false if the line's
+    /// is not known.
+    pub fn is_above_line(&self, line: Option<u64>) -> bool {
+        let Some((lens, order)) = line.and(self.sizes.pattern()) else { return false };
+        let time = |rate: Rate| {
+            order.iter().try_fold((0u128, 1u128), |(sum, _), &i| {
+                let (num, den) = rate.nanos(*lens.get(usize::from(i))?, line)?;
+                Some((sum.checked_add(num)?, den))
+            })
+        };
+        let times = time(self.rate).zip(time(Rate::LINE));
+        times.is_some_and(|(own, line)| own.0.saturating_mul(line.1) < line.0.saturating_mul(own.1))
+    }
+
     /// The stream in the other direction: ports and addresses exchanged.
     pub fn reversed(&self) -> Self {
         let mut other = self.clone();
@@ -185,6 +199,10 @@ impl Stream {
         let schedule = Schedule::new(self.rate, self.burst, &lens, line).ok_or_else(|| {
             fault(format!("a rate of {} needs a line whose rate is known (--line)", self.rate))
         })?;
+        if lens.iter().any(|&len| self.rate.is_too_fast(len, line)) {
+            let what = "is more than any line carries: 2 Gpps at most";
+            return Err(fault(format!("a rate of {} {what}", self.rate)));
+        }
         let template = Template::new(&self.layers, &lens, &self.filler.octets(), &fields);
         let offset = self.offset(line).ok_or_else(|| fault("it begins too late".into()))?;
         let until =
