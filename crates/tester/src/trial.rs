@@ -311,10 +311,10 @@ impl TrialResult {
         lost.saturating_sub(refused)
     }
 
-    /// Lost out of offered.
-    pub fn loss_ratio(&self) -> f64 {
+    /// Lost out of offered; nothing if no frame was sent.
+    pub fn loss_ratio(&self) -> Option<f64> {
         let offered = self.offered();
-        if offered == 0 { 0.0 } else { self.lost() as f64 / offered as f64 }
+        (offered > 0).then(|| self.lost() as f64 / offered as f64)
     }
 
     /// True if the whole load was offered.

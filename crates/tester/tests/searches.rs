@@ -628,3 +628,59 @@ fn time_of_a_search_is_foretold_within_a_factor_of_two() {
     let told = ferrule_tester::search::mlrsearch::time(timing(20), &goals);
     assert!(close(told, clock.1), "{told:?} for {:?}", clock.1);
 }
+
+#[test]
+fn rfc2544_trials_in_which_no_frame_was_sent_are_never_without_loss() {
+    let mut device = Device::new(1_000, 64, Kind::Wire);
+    device.line = Some(1_000_000_000);
+    let (none, mut watch) = (Timing::new(Duration::ZERO), |_: &str| {});
+    let mut wire = plan(64);
+    wire.line = device.line;
+    let mut work = Work::new(&mut device, &mut watch);
+    let settings = Throughput { range: Range::default(), probe: none, confirm: Some(none) };
+    let found = throughput(&mut work, "throughput", &wire, &settings).unwrap();
+    assert_eq!((found.load, found.limit), (None, Limit::Silent));
+    let curve = loss(&mut work, "loss", &wire, none, &Range::default(), 10).unwrap();
+    assert_eq!(curve.len(), 10, "the loads go down to the last");
+    assert!(curve.iter().all(|m| m.is_silent() && !m.passes() && m.loss_ratio() == 1.0));
+    assert!(!latency(&mut work, "latency", &wire, none, 1_000_000, 2).unwrap().is_measured());
+    let found = soak(&mut work, "soak", &wire.at(Rate::frames(1000)), none).unwrap();
+    assert!(!found.is_clean() && found.result.loss_ratio().is_none());
+    // 22 frames a second afterwards, of which the first is half a frame's time late.
+    wire.streams[0].phase = (1, 2);
+    let (timing, overload) = (timing(40), Duration::from_millis(20));
+    let timing = Timing { warm_up: Duration::ZERO, ..timing };
+    let (range, throughput) = (Range::default(), 40_000);
+    let settings = Recovery { throughput, range, timing, overload, repeats: 1 };
+    let found = recovery(&mut work, "recovery", &wire, &settings).unwrap();
+    assert!(!found.was_sent() && !found.recovers(), "{:?}", found.trials);
+}
+
+#[test]
+fn rfc9971_goals_without_a_length_of_trial_are_refused_and_silent_trials_are_no_lower_bound() {
+    let mut device = Device::new(1_000, 64, Kind::Wire);
+    let mut watch = |_: &str| {};
+    let mut work = Work::new(&mut device, &mut watch);
+    // The first frame is late by half the time between two.
+    let mut plan = plan(64);
+    plan.streams[0].phase = (1, 2);
+    let mut found = |last, range: &Range| {
+        let goals = [Goal::new(0.0, last)];
+        mlrsearch(&mut work, "goals", &plan, Timing::new(last), range, &goals)
+    };
+    for short in [Duration::ZERO, Duration::from_nanos(1)] {
+        assert!(matches!(found(short, &range(1000)), Err(BenchError::Broken(_))));
+    }
+    // Of a frame in a thousand seconds none is due in 10 ms.
+    let lowest = Range { min: 1, max: Some(1), ..Range::default() };
+    let found = found(Duration::from_millis(10), &lowest).unwrap();
+    assert_eq!((found[0].lower, found[0].upper), (None, Some(1)));
+}
+
+#[test]
+fn a_rate_that_no_line_carries_is_refused_before_it_is_sent() {
+    let mut plan = plan(64).at(Rate::frames(2_000_000_000));
+    assert_eq!(plan.check(), Ok(()));
+    plan = plan.at(Rate::frames(1_000_000_000_000));
+    assert!(plan.check().unwrap_err().what.contains("more than any line carries"));
+}

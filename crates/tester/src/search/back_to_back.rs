@@ -105,7 +105,8 @@ fn longest_burst(
             ..Timing::new(Duration::from_secs_f64(secs.max(0.001)))
         };
         let result = work.trial(&format!("{name}, {frames} frames"), &plan, timing)?;
-        Ok::<_, BenchError>(result.unsent() == 0 && result.received() == result.offered())
+        let (offered, received) = (result.offered(), result.received());
+        Ok::<_, BenchError>(offered > 0 && result.unsent() == 0 && received == offered)
     };
     if passes(longest)? {
         return Ok(longest);

@@ -106,9 +106,9 @@ pub fn forwarding(
     let mut curve = Vec::new();
     for step in 1..=steps {
         let load = (u128::from(top) * u128::from(step) / u128::from(steps)) as u64;
-        curve.push(work.at(name, plan, timing, load.max(range.min))?.0);
+        curve.push(work.at(name, plan, timing, load.max(range.min).min(top))?.0);
     }
-    let rate = |m: &Measured| m.received as f64 / m.duration.as_secs_f64();
+    let rate = |m: &Measured| m.received as f64 / m.duration.as_secs_f64().max(1e-9);
     let maximum = curve
         .iter()
         .map(|m| (rate(m), m.load))

@@ -76,6 +76,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// True if frames were sent to both ports: else nothing is known.
+    pub const fn was_sent(&self) -> bool {
+        self.uncongested.offered > 0 && self.congested.offered > 0
+    }
+
     /// True if frames for the free port were lost because they waited behind those for the
     /// congested one (head-of-line blocking).
     pub const fn is_blocked(&self) -> bool {

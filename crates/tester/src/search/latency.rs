@@ -32,6 +32,13 @@ pub struct Found {
     pub received: u64,
 }
 
+impl Found {
+    /// True if a frame arrived: else there is no latency.
+    pub const fn is_measured(&self) -> bool {
+        self.received > 0
+    }
+}
+
 /// Measures latency at `load`, `repeats` times.
 pub fn latency(
     work: &mut Work<'_>,

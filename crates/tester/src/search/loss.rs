@@ -26,7 +26,7 @@ pub fn loss(
     let (mut curve, mut whole) = (Vec::new(), 0);
     for step in (1..=steps).rev() {
         let load = (u128::from(top) * u128::from(step) / u128::from(steps)) as u64;
-        let trial = work.at(name, plan, timing, load.max(range.min));
+        let trial = work.at(name, plan, timing, load.max(range.min).min(top));
         let Some((measured, _)) = so_far(trial, !curve.is_empty())? else { break };
         whole = if measured.passes() { whole + 1 } else { 0 };
         curve.push(measured);

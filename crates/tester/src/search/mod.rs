@@ -20,7 +20,9 @@
 //!
 //! A trial passes when every frame that should have been sent was sent and
 //! arrived whole. If frames could not be sent, it fails as well, and the answer
-//! says that it is the tester's limit and not the device's.
+//! says that it is the tester's limit and not the device's. A trial in which no
+//! frame was sent, because it is too short for its load, says nothing of the
+//! device and never passes.
 //!
 //! A search that is stopped answers with what it has found so far, if that is anything;
 //! [`Work::is_stopped`] says so.
@@ -85,9 +87,14 @@ impl Measured {
         }
     }
 
-    /// True if every frame was sent and arrived whole.
+    /// True if every frame was sent and arrived whole, and there was one at least.
     pub const fn passes(&self) -> bool {
-        self.unsent == 0 && self.received == self.offered
+        self.offered > 0 && self.unsent == 0 && self.received == self.offered
+    }
+
+    /// True if no frame was due: the trial is too short for its load.
+    pub const fn is_silent(&self) -> bool {
+        self.intended == 0
     }
 
     /// True if the load was nearly as intended, but not quite: the tester was kept from sending for
@@ -98,10 +105,11 @@ impl Measured {
         self.unsent <= self.intended / 10 && (self.unsent > 0 || late)
     }
 
-    /// The share of what should have arrived and did not.
+    /// The share of what should have arrived and did not; all, if no frame was due: nothing is known
+    /// of such a load.
     pub fn loss_ratio(&self) -> f64 {
         if self.intended == 0 {
-            return 0.0;
+            return 1.0;
         }
         (self.intended - self.received.min(self.intended)) as f64 / self.intended as f64
     }
@@ -194,7 +202,9 @@ fn so_far<T>(done: Result<T, BenchError>, is_something: bool) -> Result<Option<T
 /// A trial in one line.
 fn line(what: &str, rate: Rate, m: &Measured) -> String {
     let mut line = format!("{what}: {rate} for {:?}: ", m.duration);
-    if m.passes() {
+    if m.is_silent() {
+        line += "no frame was sent";
+    } else if m.passes() {
         line += &format!("all {} frames arrived", m.received);
     } else {
         line += &format!("{} of {} frames arrived", m.received, m.offered);

@@ -48,6 +48,8 @@ pub struct Recovered {
     pub time: Option<Duration>,
     /// True if the whole load was offered.
     pub was_offered: bool,
+    /// True if frames were sent both while it was overloaded and afterwards: else nothing is known.
+    pub was_sent: bool,
 }
 
 /// The answer.
@@ -72,9 +74,14 @@ impl Found {
         self.trials.iter().any(|t| t.lost_overloaded > 0)
     }
 
+    /// True if every trial sent frames in both phases.
+    pub fn was_sent(&self) -> bool {
+        self.trials.iter().all(|t| t.was_sent)
+    }
+
     /// True if every trial ended without loss.
     pub fn recovers(&self) -> bool {
-        self.trials.iter().all(|t| t.time.is_some())
+        self.trials.iter().all(|t| t.was_sent && t.time.is_some())
     }
 }
 
@@ -128,10 +135,12 @@ fn recovered(result: &TrialResult, count: usize, overload: Duration) -> Recovere
     let until_end = slow.iter().any(|s| s.offered > 0 && s.received.next < s.offered);
     let latest = slow.iter().filter_map(|s| s.last_lost).max();
     let time = latest.map_or(Duration::ZERO, |at| at.saturating_sub(overload));
+    let any = |part: &[crate::StreamResult]| part.iter().any(|s| s.offered > 0);
     Recovered {
         lost_overloaded: lost(fast),
         lost_after: lost(slow),
         time: (!until_end).then_some(time),
         was_offered: result.was_offered(),
+        was_sent: any(fast) && any(slow),
     }
 }

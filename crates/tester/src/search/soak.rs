@@ -21,13 +21,15 @@ pub struct Found {
 }
 
 impl Found {
-    /// True if every frame was sent and arrived whole, once, at the right port.
+    /// True if every frame was sent and arrived whole, once, at the right port, and there was one
+    /// at least.
     pub fn is_clean(&self) -> bool {
         let result = &self.result;
         let odd = |s: &crate::StreamResult| {
             s.elsewhere + s.received.duplicated + s.received.stale + s.received.misencapsulated
         };
-        result.unsent() == 0
+        result.offered() > 0
+            && result.unsent() == 0
             && result.received() == result.offered()
             && result.streams.iter().map(odd).sum::<u64>() == 0
     }

@@ -58,6 +58,8 @@ pub enum Limit {
     Range,
     /// A higher load could not be sent.
     Tester,
+    /// No frame was sent: the trial is too short for the load.
+    Silent,
     /// The search was stopped. The loads between this one and the lowest that failed, if one did,
     /// are not known.
     Stopped,
@@ -66,7 +68,8 @@ pub enum Limit {
 /// The answer.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Load of each stream; nothing if frames were lost at the lowest as well.
+    /// Load of each stream; nothing if no load passed: at the lowest frames were lost as well, or
+    /// none was sent.
     pub load: Option<u64>,
     /// The lowest load that failed above it.
     pub failed: Option<u64>,
@@ -99,7 +102,9 @@ impl Search<'_, '_> {
         if passes {
             self.low = Some((load, result));
         } else {
-            self.high = Some((load, limit(&measured)));
+            // What failed above says more than a trial that is too short to send.
+            let above = self.high.filter(|_| measured.is_silent());
+            self.high = Some((load, above.map_or_else(|| limit(&measured), |high| high.1)));
         }
         Ok(passes)
     }
@@ -166,8 +171,11 @@ impl Search<'_, '_> {
     }
 }
 
-/// Cause of a failed trial: the tester if it could not send everything, else the device.
+/// Cause of a failed trial: the tester if it could not send everything, no frame, or the device.
 fn limit(measured: &Measured) -> Limit {
+    if measured.is_silent() {
+        return Limit::Silent;
+    }
     let arrived = measured.received == measured.offered;
     if measured.unsent > 0 && arrived { Limit::Tester } else { Limit::Device }
 }
