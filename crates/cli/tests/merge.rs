@@ -61,11 +61,11 @@ fn compared(text: &str) -> serde_json::Value {
 fn merged_tests_are_the_report_of_one_run() {
     let folder = folder("merge-test");
     let lab = ["--lab", "two-gateways", "--drain", "20ms", "--json", "--quick"];
-    let throughput = "test throughput --size 64 --size 512 --size 1280 --size 1518 --duration 3ms \
+    let throughput = "test throughput --size 64 --size 512 --size 1280 --size 1518 --duration 10ms \
                       --max 300kpps --resolution 10%";
-    let latency = "test latency --size 64 --size imix --size 64-512/64 --duration 3ms --both-ways \
+    let latency = "test latency --size 64 --size imix --size 64-512/64 --duration 10ms --both-ways \
                    --at 50kpps";
-    let mlrsearch = "test mlrsearch --size 256 --size 1518 --duration 3ms --max 300kpps \
+    let mlrsearch = "test mlrsearch --size 256 --size 1518 --duration 10ms --max 300kpps \
                      --resolution 10%";
     let [throughput, latency, mlrsearch] =
         [throughput, latency, mlrsearch].map(|words| words.split_whitespace().collect::<Vec<_>>());

@@ -1,10 +1,12 @@
 //! Arguments of `ferrule test`.
 
+use super::desk::wrong as refused;
 use super::watched::Again;
 use crate::shard::Shard;
 use clap::{Args, ValueEnum};
 use ferrule_base::MacAddr;
-use ferrule_tester::rate::bits_per_second;
+use ferrule_daemon::Fault;
+use ferrule_tester::rate::{FRAMES_MAX, bits_per_second};
 use ferrule_tester::search::Range;
 use ferrule_tester::search::mesh::{Pattern, Sides};
 use ferrule_tester::search::mpls::Operation;
@@ -17,6 +19,9 @@ use std::time::Duration;
 
 /// A trial of a first look.
 const QUICK: Duration = Duration::from_millis(250);
+/// The shortest time in which anything is measured: in less, queues of the device hold what it does
+/// not carry, and every load seems to pass.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 /// A length of time: `2s`, `500ms`, `3m`, or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -32,6 +37,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(secs))
 }
 
+/// A length of time in which something is measured.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let least =
+        || format!("`{text}` is too short to measure in: 10ms at least, such as 250ms or 2s");
+    duration(text).and_then(|time| Some(time).filter(|t| *t >= SHORTEST).ok_or_else(least))
+}
+
+/// A length of time as [`span`], or none: 0s.
+pub fn span_or_none(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| if time.is_zero() { Ok(time) } else { span(text) })
+}
+
 fn line(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no rate of a line: write 10Gbit/s");
     bits_per_second(text).filter(|r| *r > 0).ok_or_else(wrong)
@@ -45,9 +62,12 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 fn pps(text: &str) -> Result<u64, String> {
-    match text.parse()? {
-        Rate::MilliFrames(rate) => Ok(rate),
-        _ => Err(format!("`{text}`: loads are searched in frames a second, such as 2Mpps")),
+    match text.parse() {
+        Ok(Rate::MilliFrames(rate)) if rate / 1000 > FRAMES_MAX => {
+            Err(format!("`{text}` is more than any line carries: 2Gpps at most"))
+        }
+        Ok(Rate::MilliFrames(rate)) => Ok(rate),
+        _ => Err(format!("`{text}` is no load: write frames a second, such as 10kpps or 2.5Mpps")),
     }
 }
 
@@ -265,9 +285,14 @@ pub struct Loads {
 
 impl Loads {
     /// Bounds and resolution for the searches.
-    pub fn range(&self, times: &Times) -> Range {
+    pub fn range(&self, times: &Times) -> Result<Range, Fault> {
+        if let Some(max) = self.max.filter(|max| *max < self.min) {
+            let (min, max) = (Rate::MilliFrames(self.min), Rate::MilliFrames(max));
+            let what = format!("--min {min} is above --max {max}");
+            return Err(refused(what, "give the lower load first: --min 10kpps --max 100kpps"));
+        }
         let resolution = times.preset(self.resolution, 0.005, 0.05).max(1e-9);
-        Range { min: self.min, max: self.max, resolution }
+        Ok(Range { min: self.min, max: self.max, resolution })
     }
 }
 
@@ -278,8 +303,8 @@ pub struct Times {
     /// A first look: short trials, few repeats, coarse bounds; what is given beside it holds. The report says so.
     #[arg(long)]
     pub quick: bool,
-    /// A trial of a search, or the measurement itself (RFC 2544 wants 60 s in the end) [default: 2s; 250ms with --quick].
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// A trial of a search, or the measurement itself, 10ms at least (RFC 2544 wants 60 s in the end) [default: 2s; 250ms with --quick].
+    #[arg(long, value_name = "TIME", value_parser = span)]
     pub duration: Option<Duration>,
     /// Sent before it is counted [default: a tenth of the trial, 1 s at most].
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -367,11 +392,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn loads_are_written_in_frames_a_second_that_a_line_could_carry() {
+        assert_eq!((load("10kpps"), load("2Gpps")), (Ok(10_000_000), Ok(2_000_000_000_000)));
+        for (text, said) in [
+            ("150%", "such as 10kpps"),
+            ("80%", "such as 10kpps"),
+            ("x", "such as 10kpps"),
+            ("1Mbit/s", "such as 10kpps"),
+            ("1000Gpps", "2Gpps at most"),
+        ] {
+            let fault = load(text).unwrap_err();
+            assert!(fault.contains(text) && fault.contains(said), "{fault}");
+        }
+    }
+
+    #[test]
     fn times_shares_and_labels_are_written_with_their_units() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("3m"), Ok(Duration::from_secs(180)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         assert!(duration("-1s").is_err() && duration("x").is_err() && duration("1e9s").is_err());
+        assert_eq!((span("10ms"), span_or_none("0s")), (Ok(SHORTEST), Ok(Duration::ZERO)));
+        for short in ["0s", "0", "1us", "9.9ms"] {
+            let said = span(short).unwrap_err();
+            assert!(said.contains("10ms at least, such as 250ms"), "{said}");
+        }
+        assert!(span_or_none("1us").is_err() && span("x").unwrap_err().contains("is no time"));
         assert_eq!((ratio("0.5%"), ratio("0")), (Ok(0.005), Ok(0.0)));
         assert!(ratio("0.5").is_err() && ratio("101%").is_err());
         let swap: Swap = "100,7:200".parse().unwrap();

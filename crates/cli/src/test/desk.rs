@@ -9,7 +9,7 @@ use crate::interrupt;
 use ferrule_daemon::{Blame, Fault};
 use ferrule_report::Report;
 use ferrule_tester::responder::Home;
-use ferrule_tester::search::Work;
+use ferrule_tester::search::{Work, line_load};
 use ferrule_tester::{
     Bench, BenchError, Change, Datagram, Field, LabelEntry, Layers, Plan, Rate, Sizes, Stream,
     Vary, VlanTag,
@@ -206,10 +206,40 @@ pub(super) fn longest(sizes: &[Sizes]) -> usize {
     sizes.iter().map(Sizes::max).max().unwrap_or(1518)
 }
 
+/// Loads of the command line, by their options; those that were given.
+pub(super) type Asked<'a> = &'a [(&'a str, Option<u64>)];
+
+/// Refuses loads that a known line does not carry in a plan's frames.
+pub(super) fn carries(plan: &Plan, asked: Asked<'_>) -> Result<(), Fault> {
+    let Some((line, most)) = plan.line.zip(line_load(plan)) else { return Ok(()) };
+    let above = asked.iter().find_map(|&(option, load)| {
+        let load = load.filter(|load| *load > most)?;
+        Some((option, Rate::MilliFrames(load)))
+    });
+    let Some((option, load)) = above else { return Ok(()) };
+    let sizes = plan.streams.first().map_or(String::new(), |s| s.sizes.to_string());
+    // In whole frames where there are any, so that it can be given as it stands.
+    let most = Rate::MilliFrames(if most < 1000 { most } else { most - most % 1000 });
+    let what = format!(
+        "{option} {load} is more than a line of {} carries of frames of {sizes} octets: {most}",
+        Rate::Bits(line)
+    );
+    Err(wrong(
+        what,
+        &format!("give {option} {} at most, or shorter frames with --size", written(most)),
+    ))
+}
+
+/// A rate as the command line takes it.
+fn written(rate: Rate) -> String {
+    rate.to_string().replace(' ', "")
+}
+
 /// Opens ports for all sizes and runs `each` on the plan of every size; `time` foretells how
-/// long the trials of one take. With what was found before somebody stopped it, if anything.
+/// long the trials of one take. Loads that were `asked` for must be those that the line carries. With what was found before somebody stopped it, if anything.
 pub(super) fn by_size<T>(
     setup: &Setup,
+    asked: Asked<'_>,
     time: impl FnOnce(&Plan) -> Duration,
     mut each: impl FnMut(&mut Work<'_>, &str, &Plan) -> Result<T, BenchError>,
 ) -> Result<(Desk, Vec<(Sizes, T)>), Fault> {
@@ -217,8 +247,9 @@ pub(super) fn by_size<T>(
     let mut desk = Desk::open(setup, longest(&sizes))?;
     // A plan that cannot be sent is refused before anything is measured.
     for size in &sizes {
-        let check = desk.plan.sized(size).at(Rate::frames(1)).check();
-        check.map_err(|fault| failed(fault.into()))?;
+        let plan = desk.plan.sized(size);
+        plan.at(Rate::frames(1)).check().map_err(|fault| failed(fault.into()))?;
+        carries(&plan, asked)?;
     }
     let first = desk.plan.sized(&sizes[0]);
     desk.bench.outlook.foretell(time(&first), Desk::pieces(setup, sizes.len()));

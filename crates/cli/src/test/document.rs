@@ -3,7 +3,7 @@
 
 use super::searches::{Bridged, Mlr};
 use super::tables::{
-    delays, frames, latency_columns, latency_figure, number, pps, share_of_line, summed,
+    delays, frames, latency_columns, latency_figure, none, number, pps, share_of_line, summed,
     theoretical,
 };
 use crate::machine;
@@ -117,6 +117,7 @@ fn limit_words(found: &Found) -> &'static str {
         Limit::Device => "frames lost above",
         Limit::Range => "highest load tried",
         Limit::Tester => "the tester: more could not be sent",
+        Limit::Silent => "no frame was sent: trials are too short",
         Limit::Stopped => "stopped: at least this",
     }
 }
@@ -138,7 +139,7 @@ pub fn throughput<K: Origin>(
         .iter()
         .enumerate()
         .map(|(i, f)| match all[i].is_empty() {
-            true => format!("none without loss at {}", f.0),
+            true => format!("{} at {}", f.1.last().map_or("none", none), f.0),
             false => format!("{} at {}", frames(best(i)), f.0),
         })
         .collect();
@@ -232,6 +233,35 @@ fn throughput_table<K: Origin>(
         .note("Theoretical: what the lines carry of such frames. p50 and p99: latency in the trial at the throughput.")
 }
 
+/// The median of each size, and the sizes of which no frame arrived.
+fn latency_words(good: &[(&Sizes, &latency::Found)]) -> String {
+    if good.is_empty() {
+        return "No load is carried without loss, so there is no latency at throughput.".into();
+    }
+    let of = |found: &latency::Found, s| found.latency.quantile(s).map(|n| n as f64 / 1e3);
+    let at = |size, found: &latency::Found| format!("{size} at {}", frames(pps(found.load)));
+    let (mut medians, mut missing) = (Vec::new(), Vec::new());
+    for &(size, found) in good {
+        match of(found, 0.5).zip(of(found, 0.99)) {
+            Some((p50, p99)) => {
+                medians.push(format!("{p50:.1} us (p99 {p99:.1}) for {}", at(size, found)));
+            }
+            None if found.offered == 0 => {
+                missing.push(format!("none sent for {}", at(size, found)))
+            }
+            None => missing.push(format!("all {} lost for {}", found.offered, at(size, found))),
+        }
+    }
+    let mut said = Vec::new();
+    if !medians.is_empty() {
+        said.push(format!("Median latency: {}.", medians.join("; ")));
+    }
+    if !missing.is_empty() {
+        said.push(format!("No frame arrived, so there is no latency: {}.", missing.join("; ")));
+    }
+    said.join(" ")
+}
+
 /// RFC 2544 section 26.2.
 pub fn latency<K: Origin>(
     how: &Circumstances,
@@ -239,19 +269,10 @@ pub fn latency<K: Origin>(
 ) -> Report {
     let good: Vec<(&Sizes, &latency::Found)> =
         found.iter().filter_map(|f| Some((&f.0, f.1.as_ref()?))).collect();
-    let words = good.iter().map(|(size, f)| {
-        let p = |s| f.latency.quantile(s).unwrap_or(0) as f64 / 1e3;
-        format!("{:.1} us (p99 {:.1}) for {size} at {}", p(0.5), p(0.99), frames(pps(f.load)))
-    });
-    let words: Vec<_> = words.collect();
-    let answer = match words.is_empty() {
-        true => "No load is carried without loss, so there is no latency at throughput.".into(),
-        false => format!("Median latency: {}.", words.join("; ")),
-    };
     let mut report = how.report(
         "Latency",
         "How long do frames take through the device (RFC 2544 section 26.2)?",
-        answer,
+        latency_words(&good),
     );
     let mut table = Table::new("latency", "Latency by frame size")
         .column(Column::words("frame", good.iter().map(|f| f.0.to_string())))
@@ -332,6 +353,12 @@ fn variation<K: Origin>(good: &[(&Sizes, &latency::Found)]) -> Table {
         .note("IPDV: RFC 3393, without sign, first stream, last repeat. Left late: how far behind its schedule the tester sent; it is part of the latency.")
 }
 
+/// Frames lost out of those sent, in percent; nothing if none was sent.
+fn lost_share(measured: &Measured) -> Option<f64> {
+    let (lost, offered) = (measured.lost as f64, measured.offered as f64);
+    (measured.offered > 0).then(|| 100.0 * lost / offered)
+}
+
 /// A curve as table and series: loss in percent over load.
 fn curve<K: Origin>(id: &str, title: &str, curves: &[(String, &[Measured])]) -> (Table, Figure) {
     let rows: Vec<(&str, &Measured)> =
@@ -346,18 +373,13 @@ fn curve<K: Origin>(id: &str, title: &str, curves: &[(String, &[Measured])]) -> 
         .column(Column::numbers("received", "frames", count(|m| m.received)).decimals(0))
         .column(Column::numbers("lost", "frames", count(|m| m.lost)).decimals(0))
         .column(Column::numbers("not sent", "frames", count(|m| m.unsent)).decimals(0))
-        .column(Column::numbers::<K>("loss", "%", rows.iter().map(|r| {
-            let offered = r.1.offered.max(1) as f64;
-            number(100.0 * r.1.lost as f64 / offered)
+        .column(Column::results("loss", "%", rows.iter().map(|r| {
+            lost_share(r.1).map(number::<K>).ok_or("no frame sent")
         })).decimals(3))
         .note("Not sent: frames that the tester could not send in time; they are neither offered nor lost.");
     let series = curves.iter().map(|(name, curve)| {
-        let loss = |m: &Measured| 100.0 * m.lost as f64 / m.offered.max(1) as f64;
-        Series::new(
-            name.clone(),
-            Shape::Line,
-            curve.iter().map(|m| (pps(m.load), number::<K>(loss(m)))),
-        )
+        let points = curve.iter().filter_map(|m| Some((pps(m.load), number::<K>(lost_share(m)?))));
+        Series::new(name.clone(), Shape::Line, points)
     });
     let axes = [Axis::new("load", "frames/s").from_zero(), Axis::new("loss", "%").from_zero()];
     (table, Figure::xy(id, title, axes, series.collect()))
@@ -366,7 +388,10 @@ fn curve<K: Origin>(id: &str, title: &str, curves: &[(String, &[Measured])]) -> 
 /// RFC 2544 section 26.3.
 pub fn loss<K: Origin>(how: &Circumstances, found: &[(Sizes, Vec<Measured>)]) -> Report {
     let words = found.iter().map(|(size, curve)| {
-        let top = curve.first().map_or(0.0, |m| 100.0 * m.loss_ratio());
+        let Some(top) = curve.first().filter(|m| !m.is_silent()) else {
+            return format!("not known, for no frame was sent ({size})");
+        };
+        let top = 100.0 * top.loss_ratio();
         let clean = curve.iter().find(|m| m.passes()).map(|m| frames(pps(m.load)));
         let clean = clean.map_or("at no load without".into(), |c| format!("without at {c}"));
         format!("{top:.2} % at the highest load, {clean} ({size})")
@@ -508,12 +533,16 @@ pub fn bridge<K: Origin>(
         .iter()
         .map(|(size, f)| match f.throughput.load {
             Some(load) => format!("{} both ways at {size}", frames(2.0 * pps(load))),
-            None => format!("none without loss at {size}"),
+            None => format!("{} at {size}", none(&f.throughput)),
         })
         .collect();
     let bad: u64 = errored.iter().map(|e| e.forwarded).sum();
-    let filter =
-        if bad == 0 { "errored frames are filtered" } else { "errored frames are forwarded" };
+    let was_sent = errored.iter().any(|e| e.offered.is_some_and(|offered| offered > 0));
+    let filter = match bad {
+        0 if errored.is_empty() || was_sent => "errored frames are filtered",
+        0 => "no errored frame was sent",
+        _ => "errored frames are forwarded",
+    };
     let answer = format!("Throughput {}; {filter}.", words.join(", "));
     let mut report = how.report("Bridge", "How well does the device bridge (RFC 2889)?", answer);
     let load = |f: &Found| f.load.map(|l| number::<K>(pps(l) * 2.0)).ok_or("none");
@@ -682,6 +711,12 @@ pub fn soak<K: Origin>(how: &Circumstances, found: &[(Sizes, soak::Found)]) -> R
     };
     if unsent > 0 {
         answer += &format!(" {unsent} frames could not be sent.");
+    }
+    let silent = found.iter().filter(|f| f.1.result.intended() == 0).map(|f| f.0.to_string());
+    let silent: Vec<_> = silent.collect();
+    if !silent.is_empty() {
+        answer = if silent.len() == found.len() { String::new() } else { answer + " " };
+        answer += &format!("No frame of {} octets was sent.", silent.join(", "));
     }
     let mut report = how.report("Soak", "Is the load carried for long?", answer);
     for (size, found) in found {

@@ -15,6 +15,7 @@
 //! | `clauses.rs`, `line.rs` | rules of a standard and what was seen of them; interfaces, frame by frame |
 //! | `upset.rs` | recovery from overload, and reset |
 //! | `document.rs`, `tables.rs` | answers as a report |
+//! | `undecided.rs` | tests: what is refused, and answers where nothing was measured |
 
 mod args;
 pub mod bench;
@@ -30,6 +31,8 @@ mod part;
 mod searches;
 mod several;
 mod tables;
+#[cfg(test)]
+mod undecided;
 mod upset;
 mod virtual_time;
 mod watched;
@@ -39,7 +42,8 @@ pub use part::{Part, SCHEMA as PART};
 
 use crate::interrupt::PARTIAL;
 use crate::{answer, results};
-use args::{Frames, Loads, Operations, Ports, Results, Times, duration, load, pattern, ratio};
+use args::{Frames, Loads, Operations, Ports, Results, Times};
+use args::{duration, load, pattern, ratio, span, span_or_none};
 use clap::{Args, Subcommand};
 use ferrule_daemon::{Blame, Fault};
 use ferrule_report::Report;
@@ -70,7 +74,7 @@ use std::time::Duration;
 
 Control-C ends a test early: what was found is printed, marked as partial, with exit status 3.
 
-Exit: 0 done, 1 a finding (frames lost in a soak, no load without loss, wrong labels),
+Exit: 0 done, 1 a finding (frames lost in a soak, no load without loss, none sent, wrong labels),
 2 the command line or the plan is wrong, 3 the machine lacks something, or it was stopped.")]
 pub struct TestArgs {
     #[command(subcommand)]
@@ -158,7 +162,7 @@ enum What {
         #[command(flatten)]
         loads: Loads,
         /// Length of one more trial at the result; 0s: none [default: 5s; 0s with --quick].
-        #[arg(long, value_name = "TIME", value_parser = duration)]
+        #[arg(long, value_name = "TIME", value_parser = span_or_none)]
         confirm: Option<Duration>,
         /// Searches, for a median with its confidence.
         #[arg(long, value_name = "N", default_value_t = 1,
@@ -194,7 +198,7 @@ enum What {
         #[command(flatten)]
         setup: Setup,
         /// The longest burst that is tried (RFC 2544: 2 s) [default: 2s; 250ms with --quick].
-        #[arg(long, value_name = "TIME", value_parser = duration)]
+        #[arg(long, value_name = "TIME", value_parser = span)]
         longest: Option<Duration>,
         /// Searches (RFC 2544: 50) [default: 10; 2 with --quick].
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -214,7 +218,7 @@ enum What {
               default_values = ["0", "0.5%"])]
         goals: Vec<f64>,
         /// Time of full trials at each load that counts [default: three trials].
-        #[arg(long, value_name = "TIME", value_parser = duration)]
+        #[arg(long, value_name = "TIME", value_parser = span)]
         sum: Option<Duration>,
     },
     /// A bridge: forwarding, broadcast, errored frames, addresses (RFC 2889).
@@ -279,10 +283,10 @@ enum What {
         #[arg(long, value_name = "PPS", value_parser = load)]
         throughput: Option<u64>,
         /// How long the device is overloaded (RFC 2544: 60 s) [default: 5s; 1s with --quick].
-        #[arg(long, value_name = "TIME", value_parser = duration)]
+        #[arg(long, value_name = "TIME", value_parser = span)]
         overload: Option<Duration>,
         /// How long it may take to recover [default: 5s; 1s with --quick].
-        #[arg(long, value_name = "TIME", value_parser = duration)]
+        #[arg(long, value_name = "TIME", value_parser = span)]
         after: Option<Duration>,
         /// Trials [default: 3; 1 with --quick].
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -321,7 +325,7 @@ enum What {
         #[arg(long, value_name = "PPS", value_parser = load)]
         at: u64,
         /// Length of a part.
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+        #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]
         interval: Duration,
     },
     /// Streams as they stand in a file, once.
@@ -480,12 +484,17 @@ mod tests {
         test: TestArgs,
     }
 
-    fn answer(words: &str) -> Result<Answer, Fault> {
+    /// The test that a command line asks for, or the words that refuse it.
+    pub(super) fn read(words: &str) -> Result<Box<What>, String> {
         let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
-        let Test::Traffic(what) = line.unwrap_or_else(|e| panic!("{e}")).test.test else {
-            panic!("a test with frames: {words}")
-        };
-        what.answer()
+        match line.map_err(|e| e.to_string())?.test.test {
+            Test::Traffic(what) => Ok(what),
+            _ => panic!("a test with frames: {words}"),
+        }
+    }
+
+    pub(super) fn answer(words: &str) -> Result<Answer, Fault> {
+        read(words).unwrap_or_else(|e| panic!("{e}")).answer()
     }
 
     fn cell(report: &Report, table: &str, head: &str) -> f64 {
@@ -540,7 +549,7 @@ mod tests {
     fn test_mesh_in_the_lab_has_every_pattern_of_rfc2889_over_four_ports() {
         let ports = "--lab campus --tx h1 --tx h2 --rx h5 --rx h6";
         let times = "--duration 20ms --drain 50ms --max 50kpps --resolution 5% --steps 2";
-        let short = "--duration 4ms --drain 50ms --max 20kpps --resolution 20% --steps 2";
+        let short = "--duration 10ms --drain 50ms --max 20kpps --resolution 20% --steps 2";
         let (report, finding) = said(&format!("mesh {ports} {short} --size 512 --quiet"));
         assert!(!finding, "{}", report.answer);
         let table = report.tables().find(|t| t.id == "mesh").expect("the table");

@@ -10,7 +10,7 @@ use ferrule_daemon::Fault;
 use ferrule_tester::responder::Home;
 use ferrule_tester::search::back_to_back::{BackToBack, back_to_back as burst_search};
 use ferrule_tester::search::bridge::{self as bridges, Addresses, Roles};
-use ferrule_tester::search::latency::latency as latency_search;
+use ferrule_tester::search::latency::{self as latencies, latency as latency_search};
 use ferrule_tester::search::loss::loss as loss_search;
 use ferrule_tester::search::mesh::{Pattern, Sides};
 use ferrule_tester::search::mlrsearch::{Goal, mlrsearch as mlr_search, time as mlr_time};
@@ -50,9 +50,9 @@ pub fn throughput(
     repeats: u16,
 ) -> Result<Answer, Fault> {
     let confirm = setup.times.preset(confirm, Duration::from_secs(5), Duration::ZERO);
-    let search = settings(setup, loads.range(&setup.times), Some(confirm));
+    let search = settings(setup, loads.range(&setup.times)?, Some(confirm));
     let time = |plan: &Plan| search.time(plan) * u32::from(repeats);
-    let (desk, found) = by_size(setup, time, |work, name, plan| {
+    let (desk, found) = by_size(setup, &[("--min", Some(loads.min))], time, |work, name, plan| {
         let mut found = Vec::new();
         while found.len() < usize::from(repeats) && !work.is_stopped() {
             match rate_search(work, name, plan, &search) {
@@ -77,13 +77,15 @@ pub fn latency(
     repeats: Option<u16>,
 ) -> Result<Answer, Fault> {
     let repeats = setup.times.preset(repeats, 5, 2);
-    let search = settings(setup, loads.range(&setup.times), None);
+    let search = settings(setup, loads.range(&setup.times)?, None);
     let timing = setup.times.timing();
     let time = |plan: &Plan| {
         let searched = if at.is_none() { search.time(plan) } else { Duration::ZERO };
         searched + timing.sending() * u32::from(repeats)
     };
-    let (desk, found) = by_size(setup, time, |work, name, plan| {
+    // Nothing is searched for from --min on if the load is given.
+    let asked = [("--at", at), ("--min", at.is_none().then_some(loads.min))];
+    let (desk, found) = by_size(setup, &asked, time, |work, name, plan| {
         let load = match at {
             Some(load) => Some(load),
             None => rate_search(work, name, plan, &search)?.load,
@@ -91,7 +93,9 @@ pub fn latency(
         let Some(load) = load else { return Ok(None) };
         latency_search(work, name, plan, timing, load, repeats.into()).map(Some)
     })?;
-    let finding = found.iter().any(|f| f.1.is_none());
+    let is_measured =
+        |f: &Option<latencies::Found>| f.as_ref().is_some_and(latencies::Found::is_measured);
+    let finding = !found.iter().all(|f| is_measured(&f.1));
     let report = by_origin!(desk, document::latency)(&desk.circumstances(setup), &found);
     Ok(desk.answer(setup, report, finding))
 }
@@ -101,15 +105,17 @@ pub fn loss(setup: &Setup, loads: &Loads, steps: u32) -> Result<Answer, Fault> {
     if loads.max.is_none() && setup.ports.line.is_none() && setup.ports.lab.is_none() {
         return Err(wrong("the highest load is not known", "give --max or --line"));
     }
-    let range = loads.range(&setup.times);
+    let range = loads.range(&setup.times)?;
     let timing = setup.times.timing();
     let (desk, found) = by_size(
         setup,
+        &[("--min", Some(loads.min))],
         |_| timing.sending() * steps,
         |work, name, plan| loss_search(work, name, plan, timing, &range, steps),
     )?;
+    let finding = found.iter().any(|f| f.1.first().is_none_or(Measured::is_silent));
     let report = by_origin!(desk, document::loss)(&desk.circumstances(setup), &found);
-    Ok(desk.answer(setup, report, false))
+    Ok(desk.answer(setup, report, finding))
 }
 
 /// The longest burst without loss.
@@ -128,6 +134,7 @@ pub fn back_to_back(
     let search = BackToBack { longest, repeats: repeats.into(), drain, resolution, throughput };
     let (desk, found) = by_size(
         setup,
+        &[("--throughput", throughput)],
         |_| search.time(),
         |work, name, plan| burst_search(work, name, plan, &search),
     )?;
@@ -155,7 +162,7 @@ pub fn mlrsearch(
     if loads.max.is_none() && setup.ports.line.is_none() && setup.ports.lab.is_none() {
         return Err(wrong("the highest load is not known", "give --max or --line"));
     }
-    let (range, last) = (loads.range(&setup.times), setup.times.duration());
+    let (range, last) = (loads.range(&setup.times)?, setup.times.duration());
     let goal = |&ratio: &f64| Goal {
         sum: sum.unwrap_or(last * 3),
         width: range.resolution,
@@ -165,6 +172,7 @@ pub fn mlrsearch(
     let timing = setup.times.timing();
     let (desk, found) = by_size(
         setup,
+        &[("--min", Some(loads.min))],
         |_| mlr_time(timing, &goals),
         |work, name, plan| {
             let found = mlr_search(work, name, plan, timing, &range, &goals)?;
@@ -195,22 +203,27 @@ pub fn bridge(
     ageing: Duration,
     steps: u32,
 ) -> Result<Answer, Fault> {
-    let search = settings(setup, loads.range(&setup.times), None);
+    let search = settings(setup, loads.range(&setup.times)?, None);
     let timing = setup.times.timing();
     let time = |plan: &Plan| search.time(plan) * 2 + timing.sending() * steps;
-    let (mut desk, found) = by_size(setup, time, |work, name, plan| {
-        let mesh = both_ways(plan);
-        bridges::teach(work, &mesh)?;
-        let throughput = rate_search(work, name, &mesh, &search)?;
-        // Without a known line: up to twice what is carried.
-        let doubled = throughput.load.map(|l| l * 2);
-        let range = Range { max: search.range.top(&mesh).or(doubled), ..search.range };
-        let forwarding = bridges::forwarding(work, name, &mesh, timing, &range, steps)?;
-        let one = Plan::one(plan.streams[0].clone(), plan.line);
-        let broadcast =
-            rate_search(work, &format!("{name}, broadcast"), &bridges::broadcast(&one), &search)?;
-        Ok(Bridged { throughput, forwarding, broadcast })
-    })?;
+    let (mut desk, found) =
+        by_size(setup, &[("--min", Some(loads.min))], time, |work, name, plan| {
+            let mesh = both_ways(plan);
+            bridges::teach(work, &mesh)?;
+            let throughput = rate_search(work, name, &mesh, &search)?;
+            // Without a known line: up to twice what is carried.
+            let doubled = throughput.load.map(|l| l * 2);
+            let range = Range { max: search.range.top(&mesh).or(doubled), ..search.range };
+            let forwarding = bridges::forwarding(work, name, &mesh, timing, &range, steps)?;
+            let one = Plan::one(plan.streams[0].clone(), plan.line);
+            let broadcast = rate_search(
+                work,
+                &format!("{name}, broadcast"),
+                &bridges::broadcast(&one),
+                &search,
+            )?;
+            Ok(Bridged { throughput, forwarding, broadcast })
+        })?;
     // Tests that have no frame size are a piece of their own.
     let last = desk.begins(setup, setup.frames.sizes().len());
     let errored = if last { errored_frames(&mut desk, timing)? } else { Vec::new() };
@@ -282,11 +295,11 @@ pub fn mpls(setup: &Setup, loads: &Loads, operations: &Operations) -> Result<Ans
         return Err(wrong("no operation to test", "give --push, --swap or --pop"));
     }
     let timing = setup.times.timing();
-    let search = settings(setup, loads.range(&setup.times), None);
+    let search = settings(setup, loads.range(&setup.times)?, None);
     let test = labels::Mpls { throughput: search, timing, repeats: 3, steps: 10 };
     let count = operations.len() as u32;
     let time = |plan: &Plan| (search.time(plan) + timing.sending() * (3 + 10)) * count;
-    let (desk, found) = by_size(setup, time, |work, _, plan| {
+    let (desk, found) = by_size(setup, &[("--min", Some(loads.min))], time, |work, _, plan| {
         operations.iter().map(|o| labels::mpls(work, o, plan, &test)).collect::<Result<Vec<_>, _>>()
     })?;
     let all = || found.iter().flat_map(|f| &f.1);
@@ -301,6 +314,7 @@ pub fn soak(setup: &Setup, at: u64, interval: Duration) -> Result<Answer, Fault>
     let rate = Rate::MilliFrames(at);
     let (desk, found) = by_size(
         setup,
+        &[("--at", Some(at))],
         |_| timing.sending(),
         |work, name, plan| soak_search(work, name, &plan.at(rate), timing),
     )?;
@@ -330,6 +344,7 @@ pub fn stream(setup: &Setup, file: &Path) -> Result<Answer, Fault> {
     let mut desk = Desk::open(setup, longest.unwrap_or(1518))?;
     desk.plan = read(&desk.bench.macs())?;
     desk.plan.line = desk.plan.line.or(setup.ports.line);
+    slow_enough(&desk.plan, desk.bench.about().line.or(desk.plan.line), &shown.to_string())?;
     desk.bench.answer_for(homes(&desk.plan, &desk.bench.macs()));
     let mut timing = setup.times.timing();
     timing.interval = Some((timing.duration / 50).max(Duration::from_millis(10)));
@@ -340,6 +355,16 @@ pub fn stream(setup: &Setup, file: &Path) -> Result<Answer, Fault> {
     let report =
         by_origin!(desk, tables::streams)(&desk.circumstances(setup), &found, &shown.to_string());
     Ok(desk.answer(setup, report, finding))
+}
+
+/// Refuses streams of a file that are faster than a line.
+fn slow_enough(plan: &Plan, line: Option<u64>, file: &str) -> Result<(), Fault> {
+    let fast = plan.streams.iter().find(|s| s.is_above_line(line));
+    let Some((stream, line)) = fast.zip(line) else { return Ok(()) };
+    let (rate, line) = (stream.rate, Rate::Bits(line));
+    let what = format!("{rate} is more than a line of {line} carries of its frames");
+    let what = format!("{file}: stream {}: {what}", stream.name);
+    Err(wrong(what, "give a lower rate, or a share such as 80%"))
 }
 
 /// Every address of a plan is at home behind the port that it is sent to or from.

@@ -5,7 +5,7 @@ use super::bench::Instrument;
 use super::desk::{Desk, failed, wrong};
 use super::document::Circumstances;
 use super::searches::{by_origin, settings};
-use super::tables::{frames, number, pps};
+use super::tables::{frames, none, number, pps};
 use super::{Answer, Setup};
 use ferrule_base::MacAddr;
 use ferrule_daemon::Fault;
@@ -67,7 +67,7 @@ pub fn mesh(
     patterns: &[Pattern],
     steps: u32,
 ) -> Result<Answer, Fault> {
-    let (search, sides) = (settings(setup, loads.range(&setup.times), None), setup.ports.sides());
+    let (search, sides) = (settings(setup, loads.range(&setup.times)?, None), setup.ports.sides());
     let timing = setup.times.timing();
     let sizes = setup.frames.sizes();
     let mut desk = Desk::open(setup, sizes.iter().map(Sizes::max).max().unwrap_or(1518))?;
@@ -124,7 +124,7 @@ fn meshes<K: Origin>(
     let all = |m: &Meshed| m.throughput.load.map(|l| pps(l) * m.streams as f64);
     let words = found.iter().map(|(size, m)| match all(m) {
         Some(rate) => format!("{} {} at {size}", m.pattern, frames(rate)),
-        None => format!("{} none without loss at {size}", m.pattern),
+        None => format!("{} {} at {size}", m.pattern, none(&m.throughput)),
     });
     let words: Vec<_> = words.collect();
     let answer = format!("Throughput of all streams together: {}.", words.join(", "));
@@ -226,7 +226,7 @@ pub fn congestion(setup: &Setup, loads: &Loads) -> Result<Answer, Fault> {
         return Err(wrong("the highest load is not known", "give --max or --line"));
     }
     let roles = Roles { first, second, congested: hot, uncongested: cool };
-    let (range, timing) = (loads.range(&setup.times), setup.times.timing());
+    let (range, timing) = (loads.range(&setup.times)?, setup.times.timing());
     let sizes = setup.frames.sizes();
     let mut desk = Desk::open(setup, sizes.iter().map(Sizes::max).max().unwrap_or(1518))?;
     let (macs, mut found) = (macs(&desk), Vec::new());
@@ -246,7 +246,7 @@ pub fn congestion(setup: &Setup, loads: &Loads) -> Result<Answer, Fault> {
     if found.is_empty() && desk.is_stopped() {
         return Err(failed(BenchError::Stopped));
     }
-    let finding = found.iter().any(|f| f.1.is_blocked());
+    let finding = found.iter().any(|f| f.1.is_blocked() || !f.1.was_sent());
     let report = by_origin!(desk, congestions)(&desk.circumstances(setup), &found);
     Ok(desk.answer(setup, report, finding))
 }
@@ -262,7 +262,11 @@ fn control_words(control: Control) -> &'static str {
 /// RFC 2889 section 5.5.
 fn congestions<K: Origin>(how: &Circumstances, found: &[(Sizes, congested::Found)]) -> Report {
     let words = found.iter().map(|(size, f)| {
-        let blocked = if f.is_blocked() { "HEAD OF LINE BLOCKING" } else { "no blocking" };
+        let blocked = match f.is_blocked() {
+            true => "HEAD OF LINE BLOCKING",
+            false if f.was_sent() => "no blocking",
+            false => return format!("no frame was sent to one of the ports at {size}"),
+        };
         format!("{blocked}, {} at {size}", control_words(f.control))
     });
     let words: Vec<_> = words.collect();

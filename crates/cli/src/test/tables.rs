@@ -7,6 +7,7 @@ use ferrule_report::{
 use ferrule_tester::delay::Latency;
 use ferrule_tester::rate::{FCS, line_bits};
 use ferrule_tester::search::soak;
+use ferrule_tester::search::throughput::{Found, Limit};
 use ferrule_tester::{Sizes, StreamResult};
 
 /// A number of an origin.
@@ -26,6 +27,11 @@ pub fn frames(rate: f64) -> String {
         r if r >= 1e4 => format!("{:.1} kpps", r / 1e3),
         r => format!("{r:.0} pps"),
     }
+}
+
+/// Reason for which there is no throughput, in a few words.
+pub fn none(found: &Found) -> &'static str {
+    if found.limit == Limit::Silent { "none, for no frame was sent" } else { "none without loss" }
 }
 
 /// The share of a line that so many frames a second take, in percent.
@@ -183,6 +189,9 @@ pub fn streams<K: Origin>(how: &Circumstances, found: &soak::Found, plan: &str) 
     add(sum(|s| s.received.corrupted), "were damaged");
     add(result.unsent(), "could not be sent");
     answer.push('.');
+    if result.intended() == 0 {
+        answer = "No frame was sent.".into();
+    }
     let question = format!("What becomes of the streams of {plan}?");
     let mut report = how.report("Streams", &question, answer);
     report.sections.push(summed::<K>("Streams", "plan", found));

@@ -2,7 +2,7 @@
 
 use super::args::{self, Loads, Operations};
 use super::bench::{Instrument, ResetBy};
-use super::desk::{Desk, by_size, failed, wrong};
+use super::desk::{Desk, by_size, carries, failed, wrong};
 use super::document::Circumstances;
 use super::searches::{by_origin, settings};
 use super::tables::{frames, number, pps};
@@ -63,14 +63,16 @@ pub fn recovery(
     repeats: Option<u16>,
 ) -> Result<Answer, Fault> {
     let repeats = setup.times.preset(repeats, 3, 1);
-    let search = settings(setup, loads.range(&setup.times), None);
+    let search = settings(setup, loads.range(&setup.times)?, None);
     let timing = setup.times.of(times.overload + times.after);
     let count = operations.all().len().max(1) as u32;
     let time = |plan: &Plan| {
         let searched = if throughput.is_none() { search.time(plan) } else { Duration::ZERO };
         (searched + timing.sending() * u32::from(repeats)) * count
     };
-    let (desk, found) = by_size(setup, time, |work, name, plan| {
+    let asked =
+        [("--throughput", throughput), ("--min", throughput.is_none().then_some(loads.min))];
+    let (desk, found) = by_size(setup, &asked, time, |work, name, plan| {
         let mut found: Recoveries = Vec::new();
         for (operation, plan) in forwarded(plan, operations) {
             let name = format!("{name}, {operation}");
@@ -103,6 +105,7 @@ pub fn recovery(
 
 fn recovery_words(found: &recovery::Found) -> String {
     match &found.summary {
+        _ if !found.was_sent() => "no frame was sent in one of the phases".into(),
         _ if !found.recovers() => "not recovered at the end".into(),
         _ if !found.was_overloaded() => "not overloaded: no frame was lost".into(),
         Some(summary) => format!("{:.3} ms", summary.mean * 1e3),
@@ -170,6 +173,7 @@ fn recovery_table<K: Origin>(rows: &[Row<'_>]) -> Table {
         each.collect::<Vec<_>>()
     };
     let time = rows.iter().map(|r| match r.2 {
+        Some((_, f)) if !f.was_sent() => Err("no frame sent"),
         Some((_, f)) if !f.recovers() => Err("not recovered"),
         Some((_, f)) if !f.was_overloaded() => Err("not overloaded"),
         Some((_, f)) => f.summary.as_ref().ok_or("none").map(|s| {
@@ -229,10 +233,12 @@ pub fn reset(
     let size = sizes.iter().min_by_key(|s| s.max()).cloned().unwrap_or(Sizes::Fixed(64));
     let mut desk = Desk::open(setup, size.max())?;
     by.map_or(Ok(()), |by| desk.bench.reset_by(by))?;
-    let (search, timing) = (settings(setup, loads.range(&setup.times), None), setup.times.timing());
+    let (search, timing) =
+        (settings(setup, loads.range(&setup.times)?, None), setup.times.timing());
     let when = by.map(|_| timing.duration / 5);
     let plan = desk.plan.sized(&size);
     plan.at(Rate::frames(1)).check().map_err(|fault| failed(fault.into()))?;
+    carries(&plan, &[("--at", at), ("--min", at.is_none().then_some(loads.min))])?;
     let mut found: Resets = Vec::new();
     let all = forwarded(&plan, operations);
     let searched = if at.is_none() { search.time(&plan) } else { Duration::ZERO };
@@ -269,6 +275,7 @@ pub fn reset(
 fn reset_words(found: &reset::Found) -> String {
     match found.by_time {
         Some(time) => format!("{:.3} ms", time.as_secs_f64() * 1e3),
+        None if found.offered == 0 => "no frame was sent".into(),
         None if !found.was_reset() => "no frame was lost: it was not reset".into(),
         None => "no frame came any more: the trial was too short".into(),
     }
@@ -289,7 +296,11 @@ fn resets<K: Origin>(how: &Circumstances, found: &Resets, size: &Sizes) -> Repor
     let value = |f: &dyn Fn(&reset::Found) -> Option<f64>| {
         let each = found.iter().map(|r| {
             let found = r.1.as_ref().ok_or("no load")?;
-            let why = if found.was_reset() { "not back" } else { "not reset" };
+            let why = match found.offered {
+                0 => "no frame sent",
+                _ if found.was_reset() => "not back",
+                _ => "not reset",
+            };
             f(found).map(number::<K>).ok_or(why)
         });
         each.collect::<Vec<_>>()
