@@ -236,7 +236,8 @@ fn written(rate: Rate) -> String {
 }
 
 /// Opens ports for all sizes and runs `each` on the plan of every size; `time` foretells how
-/// long the trials of one take. Loads that were `asked` for must be those that the line carries. With what was found before somebody stopped it, if anything.
+/// long the trials of one take. Loads that were `asked` for must be those that the line carries.
+/// With what was found before somebody stopped it, if anything.
 pub(super) fn by_size<T>(
     setup: &Setup,
     asked: Asked<'_>,
