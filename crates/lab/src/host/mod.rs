@@ -32,7 +32,7 @@ mod task;
 mod tests;
 
 pub use http::digest;
-pub use result::{Arrivals, CLASSES_US, Http, Outcome, Ping, Spread, Tcp, Udp, rate};
+pub use result::{Arrivals, CLASSES_US, Delivery, Http, Outcome, Ping, Spread, Tcp, Udp, rate};
 pub use schedule::Schedule;
 
 use crate::station::{Io, Station};

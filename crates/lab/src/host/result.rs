@@ -164,6 +164,19 @@ pub struct Http {
     pub duration: Spread,
 }
 
+/// Fate of a traffic entry as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The entry sent nothing.
+    Unsent,
+    /// Everything arrived, once and unchanged.
+    Whole,
+    /// Everything arrived unchanged, and some of it more than once.
+    Copies,
+    /// Something was lost, or changed on the way.
+    Losses,
+}
+
 impl Outcome {
     /// Adds what the other host counted of the same entry.
     pub fn join(self, other: Self) -> Self {
@@ -180,14 +193,34 @@ impl Outcome {
         }
     }
 
-    /// Everything that was sent arrived, once and unchanged.
-    pub fn is_whole(&self) -> bool {
-        match self {
-            Self::Ping(p) => p.received == p.sent && p.duplicates == 0,
-            Self::Udp(u) => u.received == u.sent && u.duplicates == 0 && u.broken == 0,
-            Self::Tcp(t) => t.received == t.sent && !t.broken,
-            Self::Http(h) => h.intact == h.requests && h.broken == 0,
+    /// Fate of the entry as a whole.
+    pub fn delivery(&self) -> Delivery {
+        let (sent, received, broken, copies) = match self {
+            Self::Ping(p) => (p.sent, p.received, false, p.duplicates),
+            Self::Udp(u) => (u.sent, u.received, u.broken > 0, u.duplicates),
+            Self::Tcp(t) => (t.sent, t.received, t.broken, 0),
+            Self::Http(h) => (h.requests, h.intact, h.broken > 0, 0),
+        };
+        match (sent, copies) {
+            (0, _) => Delivery::Unsent,
+            _ if received != sent || broken => Delivery::Losses,
+            (_, 0) => Delivery::Whole,
+            _ => Delivery::Copies,
         }
+    }
+
+    /// True if something was sent, and everything arrived, once and unchanged.
+    pub fn is_whole(&self) -> bool {
+        self.delivery() == Delivery::Whole
+    }
+}
+
+impl Udp {
+    /// Rate at which they came, in bits per second: from the first arrival to the last there is an
+    /// interval less than there are datagrams, so that one of mean length is left out.
+    pub fn rate(&self) -> Option<f64> {
+        let intervals = self.received.checked_sub(1)? as f64;
+        rate(self.octets, self.between).map(|rate| rate * intervals / self.received as f64)
     }
 }
 
@@ -210,6 +243,36 @@ mod tests {
         assert_eq!((arrivals.unique, arrivals.duplicates, arrivals.reordered), (6, 2, 2));
         assert!(arrivals.take(u64::MAX), "no memory without bound");
         assert!(arrivals.seen.len() < 20);
+    }
+
+    #[test]
+    fn lab_tells_entries_that_sent_nothing_and_copies_from_losses() {
+        let ping = |sent, received, duplicates| {
+            Outcome::Ping(Ping { sent, received, duplicates, ..Ping::default() }).delivery()
+        };
+        assert_eq!(ping(0, 0, 0), Delivery::Unsent);
+        assert_eq!(ping(3, 3, 0), Delivery::Whole);
+        assert_eq!(ping(3, 3, 1), Delivery::Copies);
+        assert_eq!(ping(3, 2, 1), Delivery::Losses);
+        assert_eq!(Outcome::Tcp(Tcp::default()).delivery(), Delivery::Unsent);
+        assert_eq!(Outcome::Http(Http::default()).delivery(), Delivery::Unsent);
+        let udp = Udp { sent: 1, received: 1, broken: 1, ..Udp::default() };
+        assert_eq!(Outcome::Udp(udp).delivery(), Delivery::Losses);
+        assert!(!Outcome::Udp(Udp::default()).is_whole(), "nothing is no success");
+    }
+
+    /// 1000 octets each millisecond are 8 Mbit/s, however many of them there are.
+    #[test]
+    fn lab_rate_of_datagrams_counts_as_many_intervals_as_datagrams() {
+        for received in [2, 7, 1000] {
+            let between = Some((Instant::ZERO, Instant::from_millis(received - 1)));
+            let udp = Udp { received, octets: 1000 * received, between, ..Udp::default() };
+            let rate = udp.rate().expect("a rate");
+            assert!((rate - 8e6).abs() < 1e-3, "{received}: {rate}");
+        }
+        let at = Some((Instant::ZERO, Instant::ZERO));
+        let one = Udp { received: 1, octets: 1000, between: at, ..Udp::default() };
+        assert_eq!((one.rate(), Udp::default().rate()), (None, None), "one has no rate");
     }
 
     #[test]
