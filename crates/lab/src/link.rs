@@ -160,6 +160,10 @@ pub struct LaneStats {
     pub down: u64,
     /// Frames that waited at once, at most.
     pub queue_max: u64,
+    /// Picoseconds for which frames had the line: preamble, octets, FCS and gap.
+    pub busy_ps: u64,
+    /// End of the last of these times, in picoseconds from the start.
+    pub ended_ps: u64,
 }
 
 impl LaneStats {
@@ -167,6 +171,17 @@ impl LaneStats {
     pub const fn in_flight(&self) -> u64 {
         let ended = self.delivered.packets + self.lost + self.queue_full + self.down;
         (self.offered.packets + self.duplicated).saturating_sub(ended)
+    }
+
+    /// Share of the time until now for which frames had the line.
+    pub fn load(&self, now: Instant) -> f64 {
+        let taken = self.busy_ps.saturating_sub(self.left(now));
+        if now == Instant::ZERO { 0.0 } else { taken as f64 / picos(now) as f64 }
+    }
+
+    /// Picoseconds for which frames have the line yet.
+    const fn left(&self, now: Instant) -> u64 {
+        self.ended_ps.saturating_sub(picos(now))
     }
 }
 
@@ -329,7 +344,10 @@ impl Lane {
             self.stats.queue_max = self.stats.queue_max.max(self.starts.len() as u64);
         }
         let octets = |n: usize| octet_picos(n, rate);
-        self.free_ps = start.saturating_add(octets(self.framing.slot(len)));
+        let slot = octets(self.framing.slot(len));
+        self.free_ps = start.saturating_add(slot);
+        self.stats.busy_ps += slot;
+        self.stats.ended_ps = self.stats.ended_ps.max(self.free_ps);
         Some((start, start.saturating_add(octets(self.framing.frame(len)))))
     }
 
@@ -414,8 +432,12 @@ impl Lane {
 
     /// Goes down: what is under way is lost when it would arrive. What was held
     /// back is lost now, and returned.
-    pub fn go_down(&mut self) -> Vec<Packet> {
+    pub fn go_down(&mut self, now: Instant) -> Vec<Packet> {
         self.up = false;
+        // The line is not taken any more for what would have left from now on.
+        let left = self.stats.left(now);
+        self.stats.busy_ps = self.stats.busy_ps.saturating_sub(left);
+        self.stats.ended_ps -= left;
         self.cut = self.cut.wrapping_add(1);
         self.stats.down += self.held.len() as u64;
         self.starts.clear();

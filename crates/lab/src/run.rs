@@ -226,7 +226,8 @@ impl Network {
 
     fn link_down(&mut self, link: LinkId) {
         for lane in Direction::BOTH.map(|way| lane_of(link, way)) {
-            let held = self.world.lanes.get_mut(lane as usize).map(Lane::go_down);
+            let now = self.world.now;
+            let held = self.world.lanes.get_mut(lane as usize).map(|lane| lane.go_down(now));
             for packet in held.into_iter().flatten() {
                 self.world.lose(lane, false, Loss::Down, packet);
             }

@@ -77,6 +77,28 @@ fn a_shared_line_carries_one_frame_at_a_time_both_ways_together() {
     assert_eq!((busy(false), busy(true)), (slots(100), slots(150)));
 }
 
+/// IEEE 802.3 clause 4.2.3.3: a frame of 42 octets is padded, and has the line for 84.
+#[test]
+fn the_load_of_a_line_counts_what_its_time_is_taken_for_and_is_never_above_one() {
+    let millis = Instant::from_millis;
+    let load = |count: u64, time: Instant, down: Option<Instant>| {
+        let source = Source::new(frame(42), count, Schedule::Burst);
+        let spec = LinkSpec { rate: Some(10_000_000), ..LinkSpec::default() };
+        let (mut network, _, link) = one_link(1, source, spec);
+        if let Some(at) = down {
+            network.at(at, Change::LinkDown(link));
+        }
+        network.run_until(time);
+        network.link_stats(link).forward.load(time)
+    };
+    let close = |load: f64, want: f64| assert!((load - want).abs() < 1e-9, "{load} for {want}");
+    close(load(1, millis(1), None), 84.0 * 8.0 / 10_000.0);
+    close(load(100, millis(10), None), 0.672);
+    close(load(100, millis(1), None), 1.0);
+    // What did not leave any more has not had the line.
+    close(load(100, millis(10), Some(millis(2))), 0.2);
+}
+
 #[test]
 fn a_line_without_framing_carries_the_octets_alone() {
     let source = Source::new(frame(1000), 3, Schedule::Burst);

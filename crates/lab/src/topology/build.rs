@@ -13,7 +13,7 @@ use crate::check::oracle::Oracle;
 use crate::check::watch::{Line, SharedOracle, Watch};
 use crate::check::{Findings, Invariant};
 use crate::host::{FLOWS_MAX, Flow, Host, HostConfig, Outcome, Schedule, payload};
-use crate::link::LinkSpec;
+use crate::link::{Direction, LinkSpec};
 use crate::network::{DeviceId, End, LabError, LinkId, Network, StationId};
 use crate::placing;
 use crate::random::stream;
@@ -30,6 +30,8 @@ const GREETINGS: u64 = 4;
 const GREETING_FRAME: usize = 98;
 /// Time within which frames arrive that are under way when the traffic ends.
 const LAST: Duration = Duration::from_secs(30);
+/// Steps in which it passes.
+const LAST_STEPS: u32 = 100;
 
 /// Parameters of a run of a topology.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,7 @@ pub struct Lab {
     pub nonces: NonceLedger,
     length: Duration,
     flows: usize,
+    loads: Vec<[f64; 2]>,
 }
 
 impl Topology {
@@ -85,7 +88,17 @@ impl Topology {
             network.at(entry.at, entry.what.change());
         }
         let (length, flows) = (setting.length, self.traffic.len());
-        Ok(Lab { network, devices, hosts, links, findings, nonces, length, flows })
+        Ok(Lab {
+            network,
+            devices,
+            hosts,
+            links,
+            findings,
+            nonces,
+            length,
+            flows,
+            loads: Vec::new(),
+        })
     }
 
     /// Adds hosts with the traffic entries of `flows`, and links, to a network
@@ -209,7 +222,15 @@ impl Lab {
     /// Lets what is under way arrive, and checks what must hold in every run.
     /// True if the network came to rest.
     pub fn finish(&mut self) -> bool {
-        let rest = self.network.run_until_idle(LAST);
+        self.finish_unless(|| false)
+    }
+
+    /// The same, without waiting for what is under way once `stopped` is true.
+    pub fn finish_unless(&mut self, stopped: impl Fn() -> bool) -> bool {
+        self.loads = self.links.iter().map(|link| self.load_now(*link)).collect();
+        let network = &mut self.network;
+        let mut steps = 0..LAST_STEPS;
+        let rest = steps.any(|_| !stopped() && network.run_until_idle(LAST / LAST_STEPS));
         if let Err(e) = self.network.audit() {
             self.findings.add(Invariant::Conservation, self.network.now(), &e.place, e.what);
         }
@@ -221,6 +242,17 @@ impl Lab {
             }
         }
         rest
+    }
+
+    fn load_now(&self, link: LinkId) -> [f64; 2] {
+        let (stats, now) = (self.network.link_stats(link), self.network.now());
+        Direction::BOTH.map(|way| stats.of(way).load(now))
+    }
+
+    /// Load of each link, in the topology's order, by direction: the share of the time until hosts
+    /// stopped sending for which frames had the line. Empty before the run is finished.
+    pub fn loads(&self) -> &[[f64; 2]] {
+        &self.loads
     }
 
     /// Results of the traffic entries, in the topology's order.
