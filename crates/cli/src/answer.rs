@@ -7,12 +7,13 @@
 //!                           "what": "…", "remedy": "…"}]}
 //! ```
 
+use crate::output::{self, print};
 use crate::paint::{Paint, emit};
 use clap::ArgMatches;
 use ferrule_daemon::{Fault, Finding};
 use serde::Serialize;
 use serde_json::json;
-use std::io::{stderr, stdout};
+use std::io::stderr;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -35,7 +36,10 @@ pub fn as_told(matches: &ArgMatches) {
 pub fn misused(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args().any(|word| word == "--json");
     if !wants_json || !error.use_stderr() {
-        let _ = error.print();
+        let written = error.print();
+        if !error.use_stderr() {
+            output::note(written);
+        }
         return ExitCode::from(error.exit_code() as u8);
     }
     let _ = IS_JSON.set(true);
@@ -59,7 +63,7 @@ impl Form {
             }
             false => text(),
         };
-        emit(&mut stdout().lock(), &text);
+        print(&text);
     }
 }
 
@@ -79,7 +83,7 @@ pub fn wrong(what: &str, exit: u8) -> ExitCode {
 pub fn refuse(findings: &[Finding], text: &str, exit: u8) -> ExitCode {
     if IS_JSON.get().copied().unwrap_or(false) {
         let object = json!({ "exit": exit, "errors": findings });
-        emit(&mut stdout().lock(), &format!("{object:#}\n"));
+        print(&format!("{object:#}\n"));
     } else {
         emit(&mut stderr().lock(), text);
     }

@@ -2,6 +2,7 @@
 //! request the keys that Wireshark needs to open ESP.
 
 use crate::live::{Which, end_on_interrupt, finish, unexpected};
+use crate::output::print;
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
@@ -89,7 +90,9 @@ impl CaptureArgs {
                 },
                 Reply::End { lost } => {
                     match self.json {
-                        true => println!("{:#}", json!({ "frames": frames, "lost": lost })),
+                        true => {
+                            print(&format!("{:#}\n", json!({ "frames": frames, "lost": lost })))
+                        }
                         false => eprintln!("{frames} frames captured, {lost} lost"),
                     }
                     return Ok(());

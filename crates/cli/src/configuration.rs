@@ -1,7 +1,7 @@
 //! `ferrule config`: the keys of a node's configuration, for editors and for people.
 
 use crate::answer;
-use crate::paint::emit;
+use crate::output::print;
 use clap::{Args, Subcommand};
 use ferrule_node::config::{reference, schema};
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ impl ConfigArgs {
                 None => return unknown(&table.unwrap_or_default()),
             },
         };
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
         ExitCode::SUCCESS
     }
 }

@@ -17,6 +17,7 @@ mod machine;
 mod manual;
 mod merge;
 mod netns;
+mod output;
 mod overhead;
 mod paint;
 mod process;
@@ -87,6 +88,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    output::settled(command())
+}
+
+/// Runs the command that was typed.
+fn command() -> ExitCode {
     let parsed = Cli::command().try_get_matches().and_then(|matches| {
         answer::as_told(&matches);
         Cli::from_arg_matches(&matches)

@@ -1,7 +1,8 @@
 //! `ferrule merge`: what several machines did, as though one had done it all.
 
 use crate::answer;
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use crate::results::Files;
 use crate::search::{self, Searched};
 use crate::{Cli, Command, study, test};
@@ -95,7 +96,7 @@ impl MergeArgs {
         let stdout = &mut std::io::stdout();
         let paint = Paint::for_stream(stdout);
         let text = if self.json { all.json() } else { search::told(paint, &all, None) };
-        emit(stdout, &text);
+        print(&text);
         Ok(all.code())
     }
 
@@ -125,7 +126,7 @@ impl MergeArgs {
                 true => json::render(report),
                 false => terminal::render(report, paint),
             };
-            emit(stdout, &text);
+            print(&text);
         }
         Ok(all.code(partial))
     }

@@ -1,6 +1,7 @@
 //! Reports where the user wants them: printed, as a page, as a folder of files.
 
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use ferrule_daemon::Fault;
 use ferrule_report::{Report, csv, html, json, svg, terminal};
 use std::fs;
@@ -51,7 +52,7 @@ impl Files<'_> {
             }
             text
         };
-        emit(&mut stdout.lock(), &text);
+        print(&text);
         Ok(())
     }
 }

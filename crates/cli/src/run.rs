@@ -2,6 +2,7 @@
 
 use crate::answer::Form;
 use crate::live::{finish, listen, load};
+use crate::output::print;
 use clap::Args;
 use ferrule_daemon::{Daemon, Fault};
 use serde_json::json;
@@ -59,10 +60,10 @@ impl RunArgs {
             return daemon.run();
         }
         if !self.quiet {
-            println!("{}", daemon.hello());
+            print(&format!("{}\n", daemon.hello()));
         }
         if let Some(address) = daemon.dashboard() {
-            println!("dashboard: {address}");
+            print(&format!("dashboard: {address}\n"));
         }
         daemon.run()
     }

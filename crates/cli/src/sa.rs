@@ -1,14 +1,13 @@
 //! `ferrule sa`: SAs of tunnels with `keying = "external"`, given to a running node.
 
 use crate::live::{ClientArgs, end_on_interrupt, finish, unexpected};
-use crate::paint::emit;
+use crate::output::print;
 use clap::{Args, Subcommand, ValueEnum};
 use ferrule_base::Secret;
 use ferrule_daemon::api::{self, Notice, Reply, Request, SaBound, SaRequest, SaVerb, SecretText};
 use ferrule_daemon::{Blame, Fault};
 use serde_json::json;
 use std::fs;
-use std::io::stdout;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -222,7 +221,7 @@ fn watch(node: &ClientArgs) -> Result<(), Fault> {
             true => serde_json::to_string(&notice).unwrap_or_else(|e| e.to_string()),
             false => sentence(&notice),
         };
-        emit(&mut stdout().lock(), &(line + "\n"));
+        print(&(line + "\n"));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod policy;
 mod times;
 
 use crate::live::{Which, finish, unexpected};
+use crate::output::print;
 use clap::{Args, ValueEnum};
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Reply, Request};
@@ -84,7 +85,7 @@ impl ShowArgs {
         } else {
             table(self.what, &report)
         };
-        crate::paint::emit(&mut std::io::stdout(), &text);
+        print(&text);
         Ok(())
     }
 }

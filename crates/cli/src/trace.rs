@@ -1,6 +1,7 @@
 //! `ferrule trace`: a packet's way through a running node, stage by stage.
 
 use crate::live::{Which, end_on_interrupt, finish, unexpected};
+use crate::output::print;
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
@@ -57,11 +58,11 @@ impl TraceArgs {
                         true => json!({ "packet": number, "record": seen }).to_string() + "\n",
                         false => line(&seen, time, number),
                     };
-                    crate::paint::emit(&mut std::io::stdout(), &text);
+                    print(&text);
                 }
                 Reply::End { lost } => {
                     if self.json {
-                        println!("{}", json!({ "lost": lost }));
+                        print(&format!("{}\n", json!({ "lost": lost })));
                     } else if lost > 0 {
                         eprintln!("{lost} records were lost");
                     }

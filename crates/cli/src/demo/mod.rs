@@ -28,6 +28,7 @@ mod tshark;
 mod wiretap;
 
 use crate::answer;
+use crate::output::print;
 use crate::paint::{Paint, emit};
 use crate::process::{Fault, Runner};
 use clap::Args;
@@ -119,7 +120,7 @@ impl DemoArgs {
             let paint = Paint::for_stream(&std::io::stdout());
             outcome.text(paint, &report, kept)
         };
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
         Ok(outcome.findings().is_empty())
     }
 

@@ -1,7 +1,8 @@
 //! `ferrule lab calibrate`: this machine as a device profile.
 
 use crate::live::finish;
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use crate::{machine, paint};
 use clap::Args;
 use ferrule_daemon::{Blame, Fault};
@@ -72,7 +73,7 @@ impl CalibrateArgs {
                 terminal::render(&report, paint.terminal())
             }
         };
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
         Ok(())
     }
 }

@@ -2,7 +2,8 @@
 
 use super::standing::Standing;
 use crate::answer::{self, Form};
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use crate::process::Fault;
 use clap::Args;
 use serde_json::{Value, json};
@@ -104,7 +105,7 @@ impl StatusArgs {
         if self.json {
             text = format!("{:#}\n", json!({ "labs": entries }));
         }
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
         if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -1,7 +1,8 @@
 //! `ferrule lab list` and `ferrule lab show`.
 
 use super::source;
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use clap::Args;
 use ferrule_lab::topology::{SHIPPED, Topology};
 use serde_json::json;
@@ -45,7 +46,7 @@ impl ListArgs {
         if self.json {
             text = format!("{:#}\n", json!({"topologies": entries}));
         }
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
         ExitCode::SUCCESS
     }
 }
@@ -55,7 +56,7 @@ impl ShowArgs {
     pub fn run(self) -> ExitCode {
         match source::text(&self.topology) {
             Ok((_, text)) => {
-                emit(&mut std::io::stdout().lock(), &text);
+                print(&text);
                 ExitCode::SUCCESS
             }
             Err(wrong) => wrong.exit(),

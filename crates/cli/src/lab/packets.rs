@@ -4,10 +4,11 @@
 //!   0.201016232  gw1 > gw2         142  IPv4 192.0.2.1 > 192.0.2.2 ESP … | ESP spi 0x00001001 seq 1 | …
 //! ```
 
+use crate::output;
 use ferrule_lab::{Direction, Loss, Observer, Sighting};
 use ferrule_wire::print::describe;
 use std::any::Any;
-use std::io::{BufWriter, Stdout, Write, stdout};
+use std::io::{self, BufWriter, Stdout, Write, stdout};
 
 /// Prints frames. A reader that went away (`| head`) ends it without a word.
 pub struct Packets {
@@ -29,7 +30,14 @@ impl Packets {
 
     /// Writes what waits.
     pub fn flush(&mut self) {
-        let _ = self.out.flush();
+        let written = self.out.flush();
+        self.keep(written);
+    }
+
+    /// After a failure nothing more is written.
+    fn keep(&mut self, written: io::Result<()>) {
+        self.closed |= written.is_err();
+        output::note(written);
     }
 
     fn line(&mut self, seen: &Sighting, len: usize, text: &str) {
@@ -39,7 +47,8 @@ impl Packets {
         let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
         let width = self.width;
         let line = format!("{seconds:>3}.{nanos:09}  {name:<width$}  {len:>5}  {text}");
-        self.closed |= self.closed || writeln!(self.out, "{line}").is_err();
+        let written = writeln!(self.out, "{line}");
+        self.keep(written);
     }
 }
 

@@ -15,7 +15,8 @@ use super::wire::{self, Carried};
 use crate::answer;
 use crate::desk;
 use crate::netns::{self, Veth, VethEnd};
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use crate::process::{Fault, Runner, USED_KEYS, is_installed, write};
 use clap::Args;
 use ferrule_lab::topology::live::LiveSetting;
@@ -85,7 +86,7 @@ impl UpArgs {
                     true => format!("{:#}\n", json!(standing)),
                     false => told(&topology, &standing, &self.wires.links(&topology)),
                 };
-                emit(&mut std::io::stdout().lock(), &text);
+                print(&text);
                 match self.web.map(|address| self.serve(address, &topology, &standing)) {
                     Some(Err(fault)) => failed(&fault),
                     _ => ExitCode::SUCCESS,
@@ -113,7 +114,7 @@ impl UpArgs {
             crate::live::listen(address).map_err(|e| Fault::failed("the dashboard", e))?;
         let say = |address: &str| {
             let text = format!("dashboard: {address}\nctrl-C ends it, the network stays\n");
-            emit(&mut std::io::stdout().lock(), &text);
+            print(&text);
         };
         desk::standing::watch(site, listener, say).map_err(|e| Fault::failed("the dashboard", e))
     }

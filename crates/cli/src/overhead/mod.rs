@@ -15,7 +15,8 @@ mod tables;
 mod tests;
 
 use crate::answer;
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use clap::Args;
 use ferrule_crypto::Mac;
 use ferrule_daemon::Finding;
@@ -98,7 +99,7 @@ impl OverheadArgs {
         let paint = Paint::for_stream(&std::io::stdout());
         match self.render(paint) {
             Ok(text) => {
-                emit(&mut std::io::stdout().lock(), &text);
+                print(&text);
                 ExitCode::SUCCESS
             }
             Err(refusal) => {

@@ -1,7 +1,8 @@
 //! `ferrule study list`: what the papers show, and where each of it is.
 
 use super::{STUDIES, applications};
-use crate::paint::{Paint, emit};
+use crate::output;
+use crate::paint::Paint;
 use crate::softhsm;
 use ferrule_report::{Column, Item, State, Table, terminal};
 use ferrule_studies::inventory::Digest;
@@ -28,7 +29,7 @@ pub fn print(json: bool) -> ExitCode {
             STUDIES.map(|(name, about)| shown(name, about, terminal)).concat()
         }
     };
-    emit(&mut std::io::stdout().lock(), &text);
+    output::print(&text);
     ExitCode::SUCCESS
 }
 

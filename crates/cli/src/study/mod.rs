@@ -17,6 +17,7 @@ pub use part::{Part, SCHEMA};
 
 use crate::answer;
 use crate::demo::{bench, is_root};
+use crate::output::print;
 use crate::paint::{Paint, emit};
 use crate::shard::Shard;
 use crate::{interrupt, machine};
@@ -171,7 +172,7 @@ impl StudyArgs {
             }
             text
         };
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::interrupt::PARTIAL;
 use crate::machine;
-use crate::paint::emit;
+use crate::output::print;
 use crate::shard::Shard;
 use ferrule_daemon::{Blame, Fault};
 use ferrule_report::Report;
@@ -37,7 +37,7 @@ impl Part {
     /// As JSON.
     pub fn print(&self) {
         let text = serde_json::to_string(self).unwrap_or_default() + "\n";
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
     }
 
     /// The exit status of what it has.

@@ -2,7 +2,7 @@
 
 use super::watched::{Again, Trials};
 use crate::machine;
-use crate::paint::emit;
+use crate::output::print;
 use crate::shard::{Shard, unsharded};
 use ferrule_daemon::{Blame, Fault};
 use ferrule_report::Report;
@@ -45,7 +45,7 @@ impl Part {
     /// As JSON.
     pub fn print(&self) {
         let text = serde_json::to_string(self).unwrap_or_default() + "\n";
-        emit(&mut std::io::stdout().lock(), &text);
+        print(&text);
     }
 
     /// The trials of all parts, in the order of the work.
