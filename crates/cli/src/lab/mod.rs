@@ -25,8 +25,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(after_help = "Examples:
   ferrule lab list
-  ferrule lab run two-gateways                          two seconds of it, in virtual time
-  ferrule lab run two-gateways --packets --for 250ms    every frame, layer by layer
+  ferrule lab run two-gateways                          three seconds of it, in virtual time
+  ferrule lab run two-gateways --packets --for 1.3s     every frame, layer by layer
   ferrule lab run two-sites --variant esp-gcm --capture p-pe2=core.pcapng
   ferrule lab show campus > mine.toml                   a file to start from
   sudo ferrule lab up two-gateways                      the same file on real interfaces

@@ -1,14 +1,11 @@
 //! Result of a run: one line, then tables.
 
 use crate::machine;
-use ferrule_base::Duration;
-use ferrule_lab::host::{Outcome, Spread, rate};
+use ferrule_base::{Duration, Instant};
+use ferrule_lab::host::{Delivery, Outcome, Spread, rate};
 use ferrule_lab::topology::{Lab, Setting, Topology};
 use ferrule_lab::{Direction, LaneStats};
 use ferrule_report::{Column, Measure, Model, Report, Section, Table};
-
-/// Octets of a frame on the wire beside those in memory.
-const FRAMING: u64 = 24;
 
 fn model(value: f64) -> Model {
     Model::from(Measure::new(value))
@@ -22,29 +19,45 @@ fn micros(time: Duration) -> Model {
     model(time.as_nanos() as f64 / 1e3)
 }
 
-/// The document.
+/// End of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Everything arrived, and nothing moved any more.
+    Rest,
+    /// Something moved long after hosts had stopped sending.
+    Busy,
+    /// A person stopped it.
+    Stopped,
+}
+
+/// The document, and true if every traffic entry sent something.
 pub fn report(
     topology: &Topology,
     lab: &mut Lab,
     setting: Setting,
-    rest: bool,
+    end: End,
     command: String,
-) -> Report {
+) -> (Report, bool) {
     let outcomes: Vec<(String, Outcome)> = lab
         .outcomes()
         .into_iter()
         .enumerate()
         .filter_map(|(at, outcome)| Some((topology.traffic_name(at), outcome?)))
         .collect();
+    let length = match end {
+        End::Stopped => lab.network.now().since(Instant::ZERO),
+        End::Rest | End::Busy => setting.length,
+    };
     let title = match &topology.variant {
         Some(variant) => format!("{}, {variant}", topology.name),
         None => topology.name.clone(),
     };
     let mut report = Report::new(title, topology.about.clone());
-    report.answer = verdict(lab, &outcomes);
+    report.answer = verdict(lab, &outcomes, end);
+    report.partial = end == End::Stopped;
     report.machine = format!(
         "virtual time: {:?} with seed {}, {} nodes, {} hosts, {} links",
-        setting.length,
+        length,
         setting.seed,
         topology.nodes.len(),
         topology.hosts.len(),
@@ -54,14 +67,14 @@ pub fn report(
     report.program = machine::program();
     report.command = command;
     report.sections.push(traffic(&outcomes));
-    report.sections.push(links(topology, lab, setting));
+    report.sections.push(links(topology, lab));
     report.sections.push(nodes(lab));
-    report.sections.push(invariants(topology, lab, rest));
-    report
+    report.sections.push(invariants(topology, lab, end));
+    (report, unsent(&outcomes).is_empty())
 }
 
 /// One line.
-fn verdict(lab: &Lab, outcomes: &[(String, Outcome)]) -> String {
+fn verdict(lab: &Lab, outcomes: &[(String, Outcome)], end: End) -> String {
     if let Some(finding) = lab.findings.first() {
         let more = match lab.findings.count() {
             1 => String::new(),
@@ -69,14 +82,43 @@ fn verdict(lab: &Lab, outcomes: &[(String, Outcome)]) -> String {
         };
         return format!("broken: {finding}{more}");
     }
-    let whole = outcomes.iter().filter(|(_, outcome)| outcome.is_whole()).count();
-    let all = outcomes.len();
-    let traffic = match all - whole {
-        0 if all == 0 => "no traffic".into(),
-        0 => format!("all {all} traffic entries arrived whole"),
-        lossy => format!("{whole} of {all} traffic entries arrived whole, {lossy} with losses"),
-    };
-    format!("{traffic}; every invariant held")
+    if end == End::Stopped {
+        let now = lab.network.now();
+        return format!(
+            "stopped at {now}, with packets under way; every invariant held until then"
+        );
+    }
+    format!("{}; every invariant held", arrived(outcomes))
+}
+
+/// Fate of the traffic entries, in words.
+fn arrived(outcomes: &[(String, Outcome)]) -> String {
+    let of = |fate| outcomes.iter().filter(|(_, outcome)| outcome.delivery() == fate).count();
+    let (all, whole) = (outcomes.len(), of(Delivery::Whole));
+    if all == 0 {
+        return "no traffic".into();
+    }
+    if all == whole {
+        return format!("all {all} traffic entries arrived whole");
+    }
+    let mut text = format!("{whole} of {all} traffic entries arrived whole");
+    for (fate, what) in [(Delivery::Losses, "with losses"), (Delivery::Copies, "with copies")] {
+        match of(fate) {
+            0 => {}
+            count => text += &format!(", {count} {what}"),
+        }
+    }
+    match of(Delivery::Unsent) {
+        0 => text,
+        1 => text + ", 1 entry sent nothing",
+        count => format!("{text}, {count} entries sent nothing"),
+    }
+}
+
+/// Traffic entries that sent nothing, by name.
+fn unsent(outcomes: &[(String, Outcome)]) -> Vec<&str> {
+    let unsent = outcomes.iter().filter(|(_, outcome)| outcome.delivery() == Delivery::Unsent);
+    unsent.map(|(name, _)| name.as_str()).collect()
 }
 
 fn traffic(outcomes: &[(String, Outcome)]) -> Section {
@@ -90,7 +132,7 @@ fn traffic(outcomes: &[(String, Outcome)]) -> Section {
             }
             Outcome::Udp(u) => {
                 let counts = [u.sent, u.received, u.duplicates, u.reordered, u.broken];
-                Some((name.as_str(), counts, u.latency, rate(u.octets, u.between)))
+                Some((name.as_str(), counts, u.latency, u.rate()))
             }
             _ => None,
         })
@@ -122,7 +164,14 @@ fn traffic(outcomes: &[(String, Outcome)]) -> Section {
     if !streams.is_empty() {
         section = section.table(stream_table(&streams));
     }
-    section
+    match unsent(outcomes) {
+        names if names.is_empty() => section,
+        names => section.text(format!(
+            "Sent nothing: {}. An entry begins at its `start`, else at 200 ms, over IPv6 at 1200 ms: \
+             choose a longer --for.",
+            names.join(", ")
+        )),
+    }
 }
 
 type PacketRow<'a> = (&'a str, [u64; 5], Spread, Option<f64>);
@@ -170,20 +219,17 @@ fn stream_table(rows: &[StreamRow<'_>]) -> Table {
         .column(Column::results("rate", "Mbit/s", rates).decimals(1))
 }
 
-fn links(topology: &Topology, lab: &Lab, setting: Setting) -> Section {
+fn links(topology: &Topology, lab: &Lab) -> Section {
     let mut rows: Vec<(String, LaneStats, Option<f64>)> = Vec::new();
-    for (link, id) in topology.links.iter().zip(&lab.links) {
+    for ((link, id), loads) in topology.links.iter().zip(&lab.links).zip(lab.loads()) {
         let stats = lab.network.link_stats(*id);
         let [a, b] = topology.end_names(link);
         for (way, name) in
             [(Direction::Forward, format!("{a} > {b}")), (Direction::Reverse, format!("{b} > {a}"))]
         {
             let lane = *stats.of(way);
-            let bits = (lane.delivered.octets + lane.delivered.packets * FRAMING) as f64 * 8.0;
-            let share = link
-                .spec
-                .rate
-                .map(|rate| 100.0 * bits / rate as f64 / setting.length.as_secs_f64());
+            let share =
+                link.spec.rate.map(|_| 100.0 * loads[usize::from(way == Direction::Reverse)]);
             let outside = if link.outside { " (outside)" } else { "" };
             rows.push((name + outside, lane, share));
         }
@@ -208,7 +254,10 @@ fn links(topology: &Topology, lab: &Lab, setting: Setting) -> Section {
             table = table.column(count(head, rows.iter().map(|row| of(&row.1))));
         }
     }
-    Section::new("Links").table(table.note("frames and octets that arrived, without FCS"))
+    Section::new("Links").table(table.note(
+        "frames and octets that arrived, without FCS; load: share of the time until hosts stop sending \
+         for which frames had the line, with preamble, FCS and gap",
+    ))
 }
 
 fn nodes(lab: &Lab) -> Section {
@@ -238,7 +287,7 @@ fn nodes(lab: &Lab) -> Section {
     section.table(table)
 }
 
-fn invariants(topology: &Topology, lab: &mut Lab, rest: bool) -> Section {
+fn invariants(topology: &Topology, lab: &mut Lab, end: End) -> Section {
     let outside = topology.links.iter().filter(|link| link.outside).count();
     let section = Section::new("Invariants");
     if lab.findings.count() > 0 {
@@ -252,7 +301,7 @@ fn invariants(topology: &Topology, lab: &mut Lab, rest: bool) -> Section {
     if outside > 0 {
         held.push(format!("no payload of a host in clear on {outside} outside links"));
     }
-    if !rest {
+    if end == End::Busy {
         held.push("some traffic still went on 30 s after its end: it was not waited for".into());
     }
     section.list(held)

@@ -16,6 +16,7 @@ pub use text::told;
 
 use crate::answer;
 use crate::interrupt;
+use crate::output::print;
 use crate::paint::{Paint, emit};
 use crate::shard::Shard;
 use clap::Args;
@@ -39,6 +40,8 @@ const WHOLE: Shard = Shard { index: 0, of: 1 };
 
 /// Exit: a promise was broken.
 const FOUND: u8 = 1;
+/// Exit: it cannot be read, or means nothing.
+const USAGE: u8 = 2;
 /// Exit: the machine would not let it be written down.
 const ENVIRONMENT: u8 = 3;
 
@@ -51,7 +54,8 @@ pub struct SearchArgs {
     #[arg(long)]
     pub check: bool,
     /// Seeds to run.
-    #[arg(long, default_value_t = 1000, requires = "check", value_name = "N")]
+    #[arg(long, default_value_t = 1000, requires = "check", value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// The first of them.
     #[arg(long, default_value_t = 0, requires = "check", value_name = "SEED")]
@@ -79,6 +83,11 @@ fn time(text: &str) -> Result<Duration, String> {
 impl SearchArgs {
     /// Searches. `source` is what `topology` was read from.
     pub fn run(&self, topology: Topology, source: &Source, json: bool) -> ExitCode {
+        if self.first_seed.checked_add(self.seeds).is_none() {
+            let (seeds, last) = (self.seeds, u64::MAX - self.seeds);
+            let what = format!("{seeds} seeds from {} on are not there", self.first_seed);
+            return answer::wrong(&format!("{what}\n  give --first-seed {last} at most"), USAGE);
+        }
         let name = topology.name.clone();
         let subject = TopologySubject::new(topology, self.send_for);
         let names = names(&subject);
@@ -109,7 +118,7 @@ impl SearchArgs {
         let stdout = &mut std::io::stdout();
         let paint = Paint::for_stream(stdout);
         let text = if json { found.json() } else { told(paint, &found, Some(elapsed)) };
-        emit(stdout, &text);
+        print(&text);
         found.code()
     }
 

@@ -1,8 +1,9 @@
 //! Recordings on disk: written when something broke, and repeated.
 
-use super::{FOUND, names, quietly, text};
+use super::{FOUND, USAGE, names, quietly, text};
 use crate::answer;
-use crate::paint::{Paint, emit};
+use crate::output::print;
+use crate::paint::Paint;
 use ferrule_base::Duration;
 use ferrule_lab::check::shrink::Shrunk;
 use ferrule_lab::check::{Recording, Source, campaign};
@@ -10,9 +11,6 @@ use ferrule_lab::topology::{Topology, TopologySubject};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Exit: it cannot be read.
-const USAGE: u8 = 2;
 
 /// Files that were written.
 pub struct Written {
@@ -62,7 +60,7 @@ pub fn repeat(path: &Path, text: &str) -> ExitCode {
         }
     };
     let (outcome, _) = quietly(|| campaign::repeat(&subject, &recording.case));
-    emit(stdout, &text::repeated(paint, &recording, &names(&subject), &outcome));
+    print(&text::repeated(paint, &recording, &names(&subject), &outcome));
     if outcome.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) }
 }
 
