@@ -119,20 +119,26 @@ struct Pair<'a> {
     around: Option<(usize, TunnelConfig)>,
 }
 
+/// Both ends: two addresses of one family.
+fn ends(r: &mut Reader<'_>, local: &Text, remote: &Text) -> Option<(IpAddr, IpAddr)> {
+    let ends = (r.address(local)?, r.address(remote)?);
+    if ends.0.is_ipv4() != ends.1.is_ipv4() {
+        let remedy = "give both ends of one address family";
+        r.problems.add(remote.span(), "the ends are of different families", remedy);
+        return None;
+    }
+    if ends.0 == ends.1 {
+        let what = format!("both ends are {}", ends.0);
+        r.problems.add(remote.span(), what, "give the other gateway's address");
+        return None;
+    }
+    Some(ends)
+}
+
 impl Pair<'_> {
     fn read(&self, r: &mut Reader<'_>, config: &Config, ways: &Ways<'_>) -> Option<TunnelConfig> {
         let raw = self.raw.get_ref();
-        let (local, remote) = (r.address(&raw.local)?, r.address(&raw.remote)?);
-        if local.is_ipv4() != remote.is_ipv4() {
-            let remedy = "give both ends of one address family";
-            r.problems.add(raw.remote.span(), "the ends are of different families", remedy);
-            return None;
-        }
-        if local == remote {
-            let what = format!("both ends are {local}");
-            r.problems.add(raw.remote.span(), what, "give the other gateway's address");
-            return None;
-        }
+        let (local, remote) = ends(r, &raw.local, &raw.remote)?;
         let protocols = [("esp", SaProtocol::Esp), ("ah", SaProtocol::Ah)];
         let protocol = match &raw.protocol {
             Some(t) => r.choice(t, "protocol", &protocols)?,
