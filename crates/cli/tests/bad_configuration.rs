@@ -153,7 +153,7 @@ impl Folder {
             "--peer-name",
             "gb",
             "--lan",
-            "lo",
+            "lan0",
             "--wan",
             "lo",
             "--driver",
@@ -162,6 +162,9 @@ impl Folder {
             suite,
         ]);
         assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
+        // Every machine has `lo`, and few a second device.
+        let lan = "driver = \"af-packet\"\ndevice = \"lan0\"";
+        folder.write(&folder.text().replacen(lan, "driver = \"wire\"", 1));
         fs::copy(folder.0.join("ga-to-gb.key"), folder.0.join("open.key")).unwrap();
         fs::set_permissions(folder.0.join("open.key"), Permissions::from_mode(0o644)).unwrap();
         let short = format!("cipher {}\nsalt 00112233\n", "5a".repeat(15));

@@ -212,7 +212,7 @@ fn a_test_that_is_interrupted_says_what_it_has() {
         "test",
         "throughput",
         "--duration",
-        "5ms",
+        "10ms",
         "--confirm",
         "0s",
         "--repeats",
@@ -220,7 +220,7 @@ fn a_test_that_is_interrupted_says_what_it_has() {
         "--resolution",
         "10%",
     ];
-    let mlrsearch = ["test", "mlrsearch", "--duration", "5ms", "--sum", "1000s"];
+    let mlrsearch = ["test", "mlrsearch", "--duration", "10ms", "--sum", "1000s"];
     let soak = ["test", "soak", "--at", "1kpps"];
     for words in [&throughput[..], &mlrsearch, &[&soak[..], &forever].concat()] {
         let words = [words, &lab[..]].concat();
