@@ -176,8 +176,22 @@ def ferrules(check, group):
     group.kill(2)
     group.secured("two", peers=1)
     group.begin(2, 10, "rekey = 10, ")
-    group.secured("three again")
+    # One SAK for both of the others, at once: less than the 6 s until there is another.
+    group.secured("three again", seconds=5)
     group.traffic(3, 4)
+    check.case("three Ferrule nodes, other parameters by apply")
+
+    def applied():
+        for more in ("rekey = 600, ", "rekey = 600, delay-protect = true, ",
+                     "should-secure = true, "):
+            for station, priority in ((2, 10), (3, 20)):
+                group.nodes[station].apply(text(station, priority, more))
+                time.sleep(0.5)
+        stronger = text(2, 10).replace("[[macsec]]", "[[macsec]]\ncipher = \"gcm-aes-256\"")
+        group.nodes[2].apply(stronger)
+        time.sleep(2)
+    group.under_traffic(3, applied)
+    group.secured("three under other parameters")
     group.only_protected()
     group.end()
 
