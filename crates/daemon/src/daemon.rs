@@ -170,6 +170,7 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
     let backend = placing::backend()?;
     remarks.extend(placing::remarks());
     remarks.extend(prepared.config.ports.iter().filter_map(opening::remark));
+    remarks.extend(opening::stack_remarks(&prepared.config));
     let store = Box::new(Volatile::default());
     assemble(&prepared, pool, store, Clock::start(), |_| Software::new(backend))?;
     if !User::current().is_root() {

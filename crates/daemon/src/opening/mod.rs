@@ -80,6 +80,40 @@ pub fn remark(port: &PortConfig) -> Option<String> {
     ))
 }
 
+/// Warnings about the ports whose frames the host's stack receives, too, where a host is behind the
+/// node: AF_PACKET takes copies.
+pub fn stack_remarks(config: &Config) -> Vec<String> {
+    let has_host = config.ports.iter().any(|port| {
+        matches!(&port.driver, Driver::Tun(tap) | Driver::Tap(tap) if !tap.addresses.is_empty())
+    });
+    let of = |port: &PortConfig| match &port.driver {
+        Driver::Packet { device } if has_host => {
+            let set = |path: String| std::fs::read_to_string(path).is_ok_and(|n| n.trim() != "0");
+            let filters = |of| set(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter"));
+            let without_ipv6 = set(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"));
+            stack_remark(&port.name, device, [filters("all") || filters(device), without_ipv6])
+        }
+        _ => None,
+    };
+    config.ports.iter().filter_map(of).collect()
+}
+
+/// The warning, unless the device is kept from the host's stack: by IPv4, by IPv6.
+fn stack_remark(port: &str, device: &str, kept_out: [bool; 2]) -> Option<String> {
+    let places = [("ipv4", "rp_filter"), ("ipv6", "disable_ipv6")].into_iter().zip(kept_out);
+    let open = places.filter(|(_, kept_out)| !kept_out);
+    let all: Vec<String> =
+        open.map(|((family, name), _)| format!("net.{family}.conf.{device}.{name}=1")).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "port {port}: the host's stack receives the frames of {device}, too, and takes those \
+             for its own addresses past every policy: `sysctl -w {}`, on a device that nothing \
+             else uses, or driver = \"af-xdp\"",
+            all.join(" ")
+        )
+    })
+}
+
 /// Specification of a queue of a port; nothing for a wire of the laboratory.
 fn spec_of(port: &PortConfig, queue: usize, mac: MacAddr, budget: usize) -> Option<PortSpec> {
     Some(match &port.driver {
@@ -223,4 +257,18 @@ fn ask(socket: &OwnedFd, message: &Message) -> Result<Vec<OwnedFd>, OpenError> {
     let (len, fds) = recv_fds(socket, &mut octets).map_err(broken)?;
     let answer: Answer = serde_json::from_slice(&octets[..len]).map_err(|e| broken(e.into()))?;
     answer.into_result().map(|()| fds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_the_hosts_stack_hears_is_told_of_with_its_remedy() {
+        assert_eq!(stack_remark("up", "eth1", [true, true]), None);
+        let said = stack_remark("up", "eth1", [true, false]).expect("a warning");
+        assert!(said.contains("sysctl -w net.ipv6.conf.eth1.disable_ipv6=1`"), "{said}");
+        let said = stack_remark("up", "eth1", [false, false]).expect("a warning");
+        assert!(said.contains("net.ipv4.conf.eth1.rp_filter=1 net.ipv6.conf."), "{said}");
+    }
 }
