@@ -134,9 +134,13 @@ fn with_workers(config: &str, workers: usize) -> String {
         None => line.to_owned(),
     };
     let config = config.lines().map(line).collect::<Vec<_>>().join("\n");
-    let everywhere = "driver = \"tap\"\ndevice = \"bench\"\nevery-worker = true";
     let several = format!("[node]\nworkers = {workers}");
-    config.replace("driver = \"wire\"", everywhere).replace("[node]", &several)
+    let mut ports = config.split("driver = \"wire\"");
+    let first = ports.next().unwrap_or_default().replace("[node]", &several);
+    let everywhere = |(port, rest)| {
+        format!("driver = \"tap\"\ndevice = \"bench{port}\"\nevery-worker = true{rest}")
+    };
+    first + &(0..).zip(ports).map(everywhere).collect::<String>()
 }
 
 /// Outbound SAs of a tunnel for all workers but the first, of SPIs and keys of their own.
