@@ -7,7 +7,7 @@ pub struct Blocks {
     pub block_ns: f64,
     /// Octets of a block.
     pub octets: f64,
-    /// Octets of a packet beside its data that go through, too.
+    /// Octets of headers and trailer that are hashed or encrypted with the data.
     pub beside: f64,
     /// Multiple of octets to which the text is padded.
     pub multiple: f64,

@@ -15,7 +15,8 @@ pub enum Command {
     Leave(Ckn),
     /// A new SAK now, as key server.
     Rekey,
-    /// Other parameters of the same secure channel. The SAK in use stays until one made by them is.
+    /// Other parameters for the same secure channel. The SAK in use stays until one that was made
+    /// by them replaces it.
     Configure(Config),
 }
 

@@ -185,7 +185,7 @@ impl Kay {
             // numbers would begin anew. It gets the next one. And once a member is gone the list
             // would say other SSCIs: a nonce could come twice.
             let is_wanted = !self.all_receive(at, sak.key, made) || !sak.transmits;
-            recent && is_wanted && self.is_theirs(at, sak)
+            recent && is_wanted && self.fits_live_peers(at, sak)
         });
         let ssci = distributed.and_then(|(sak, _)| sak.sscis.as_ref().map(|sscis| sscis.own));
         let distributed = distributed.map(|(sak, made)| {

@@ -452,20 +452,20 @@ impl Kay {
         live.all(|(_, peer)| peer.uses(key).is_some_and(|used| used.receives))
     }
 
-    /// True if no live peer has a SAK that was made here, nor gets it any more: others are live
-    /// than those that it was made for.
-    fn is_untold(&self, sak: &Sak) -> bool {
+    /// True if no live peer has a SAK that was made here, or can still get it: the live peers are
+    /// no longer those that it was made for.
+    fn has_no_receiver(&self, sak: &Sak) -> bool {
         let Some(actor) = self.actors.iter().position(|actor| actor.ckn == sak.ckn) else {
             return false;
         };
         let has = |peer: &Peer| peer.uses(sak.key).is_some_and(|used| used.receives);
-        let untold = !self.actors[actor].live.values().any(has) && !self.is_theirs(actor, sak);
-        sak.made.is_some() && !sak.transmit_asked && untold
+        let none = !self.actors[actor].live.values().any(has) && !self.fits_live_peers(actor, sak);
+        sak.made.is_some() && !sak.transmit_asked && none
     }
 
-    /// True if a SAK is one for the live peers as they are now: made for all of them, and with the
-    /// SSCIs that their list says.
-    fn is_theirs(&self, actor: usize, sak: &Sak) -> bool {
+    /// True if a SAK was made for all peers that are live now, with the SSCIs that follow from the
+    /// list of them.
+    fn fits_live_peers(&self, actor: usize, sak: &Sak) -> bool {
         let Some(made) = &sak.made else { return false };
         let this = &self.actors[actor];
         let is_same = sak.sscis.is_none() || this.sscis(self.config.sci) == sak.sscis;
@@ -489,7 +489,7 @@ impl Kay {
         };
         let all_receive = self.all_receive(actor, sak.key, made);
         let is_recent = now.since(sak.since) < LIFE;
-        if is_recent && (self.saks.old.is_some() || !all_receive) && !self.is_untold(sak) {
+        if is_recent && (self.saks.old.is_some() || !all_receive) && !self.has_no_receiver(sak) {
             return false;
         }
         // First it comes into use, and the one before goes.
@@ -547,8 +547,9 @@ impl Kay {
         // The latest is given up if it is not in use yet, and the one before is (ABANDON), or
         // nobody has it.
         let in_use = self.saks.old.as_ref().is_some_and(|old| old.transmits && old.an != an);
-        let untold = self.saks.latest.as_ref().is_some_and(|latest| self.is_untold(latest));
-        match self.saks.latest.take_if(|latest| (in_use || untold) && !latest.transmit_asked) {
+        let unreceived =
+            self.saks.latest.as_ref().is_some_and(|latest| self.has_no_receiver(latest));
+        match self.saks.latest.take_if(|latest| (in_use || unreceived) && !latest.transmit_asked) {
             Some(abandoned) => {
                 self.order(Asked::Other, Order::Retire(abandoned.key));
                 self.saks.latest = self.saks.old.take();
